@@ -9,6 +9,7 @@
 #include "nl/frame.h"
 
 #define SUBJECTS 20    /* different names, at the least, of those who have rows */
+#define SAME_VERB 5    /* letters that a verb and its noun begin with: convert, conversion */
 #define NEAR_SAME 0.45 /* as near as two words for one thing are, where rows are named */
 #define NEAR_ROWS 0.3  /* as near as another word for the rows is to their name */
 
@@ -458,6 +459,30 @@ static void name_amounts(struct frame *f)
     }
 }
 
+/* "conversion rate", "cancellation rate": of the only flag that has this verb. */
+static void name_rates(struct frame *f)
+{
+    for (int i = 0; i < f->m.n && f->m.n < NL_MAX_MENTIONS; i++) {
+        const struct nl_mention *m = &f->m.m[i], *other;
+        int at = m->start - 1, n = 0;
+        struct nl_ref ref = fr_none;
+        if (!fr_is(m, FM_RATE) || at < 0 || covers(f, at, &other))
+            continue;
+        for (int t = 0; t < f->s->n_tables; t++)
+            for (int c = 0; c < f->s->tables[t].n_columns; c++) {
+                const struct nl_column *col = &f->s->tables[t].columns[c];
+                bool same = false;
+                for (int w = 0; w < col->words.n && col->is_flag; w++)
+                    same |= strncmp(col->words.words[w], word_at(f, at), SAME_VERB) == 0;
+                if (same)
+                    ref = (struct nl_ref){ t, c };
+                n += same;
+            }
+        if (n == 1)
+            insert_column(f, at, ref, 0.8);
+    }
+}
+
 /* The only measure that is in the unit. */
 static bool measure_in(const struct frame *f, const char *unit, struct nl_ref *ret)
 {
@@ -501,6 +526,7 @@ static void name_units(struct frame *f)
 void fr_after_linking(struct frame *f)
 {
     name_units(f);
+    name_rates(f);
     name_totals(f);
     name_amounts(f);
     name_revenue(f);

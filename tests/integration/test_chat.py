@@ -149,7 +149,7 @@ def test_python_is_written_where_it_is_asked_for(server):
     thread = new_thread(server)
     answer = say(server, thread, "use pandas to group sales by region")
     assert answer["details"]["query_mode"] == "python" and "sales.groupby(\"region\"" in answer["details"]["python_code"]
-    assert sorted(answer["result"]["rows"]) == sorted(say(server, thread, "number of sales by region")["result"]["rows"])
+    assert sorted(answer["result"]["rows"]) == sorted(say(server, thread, "total sales by region")["result"]["rows"])
     answer = say(server, thread, "in python, total amount in East")
     assert answer["details"]["python_code"].startswith("result_df = sql(") and answer["result"]["rows"] == [[45]]
     for question in ("in python, fit a linear regression of amount", "cluster the regions by amount"):
