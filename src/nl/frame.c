@@ -395,6 +395,7 @@ static bool all_understood(struct frame *f)
         for (int k = 0; k < f->m.n; k++)
             in_mention |= f->m.m[k].start <= i && f->m.m[k].end > i;
         bool verb = fr_is_verb_at(f, i) && !restricts;
+        f->leaves_state |= restricts;
         bool foreign = !in_mention && !nl_in_phrase(f->q, i);
         f->n_foreign += foreign && !verb;
         f->n_foreign_verbs += foreign && verb;

@@ -187,12 +187,14 @@ static void name_rows_by_meaning(struct frame *f)
             m->kind == KIND_VALUE || m->kind == KIND_NUMBER || fr_is(m, FM_TOP) ||
             fr_is(m, FM_BUCKET) || fr_is(m, FM_SUPER) || fr_is(m, FM_AGG) || fr_is(m, FM_ONAVG))
             continue;
+        const struct nl_mention *before = i > 0 ? m - 1 : NULL;
         int t = -1;
         if (m->kind == KIND_COLUMN && m->end - m->start == 1 && is_kind_column(f, m))
             t = m->ref.table;
-        else if (m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < 0.6)
+        else if (m->kind == KIND_COLUMN && m->end - m->start == 1 &&
+                 m->score < (fr_is(before, FM_SUPER) ? 0.7 : 0.6))
             t = rows_called(f, word_at(f, m->start));
-        if (t < 0 || t != m->ref.table)
+        if (t < 0 || (t != m->ref.table && !fr_is(before, FM_SUPER)))
             return;
         m->kind = KIND_TABLE;
         m->table = t;
@@ -483,6 +485,14 @@ static void name_rates(struct frame *f)
     }
 }
 
+static bool has_unit(const struct nl_column *c)
+{
+    for (int w = 0; w < c->words.n; w++)
+        if (fr_is_unit(c->words.words[w]))
+            return true;
+    return false;
+}
+
 /* The only measure that is in the unit. */
 static bool measure_in(const struct frame *f, const char *unit, struct nl_ref *ret)
 {
@@ -490,10 +500,7 @@ static bool measure_in(const struct frame *f, const char *unit, struct nl_ref *r
     for (int t = 0; t < f->s->n_tables; t++)
         for (int c = 0; c < f->s->tables[t].n_columns; c++) {
             const struct nl_column *col = &f->s->tables[t].columns[c];
-            bool named = false;
-            for (int w = 0; w < col->words.n; w++)
-                named |= fr_is_unit(col->words.words[w]);
-            if (!named || !fr_is_measure(col) || fr_unit_factor(col, unit) != 1)
+            if (!has_unit(col) || !fr_is_measure(col) || fr_unit_factor(col, unit) != 1)
                 continue;
             *ret = (struct nl_ref){ t, c };
             n++;
@@ -512,6 +519,19 @@ static void name_units(struct frame *f)
             m->ref = ref;
             m->other = fr_none;
             m->score = 0.8;
+        }
+    }
+    for (int i = 0; i + 1 < f->m.n; i++) { /* "length in km" is a distance, not a duration */
+        struct nl_mention *m = &f->m.m[i], *unit = &f->m.m[i + 1];
+        if (m->kind == KIND_COLUMN && m->score < 0.8 && unit->kind == KIND_COLUMN &&
+            unit->start == m->end + 1 && str_eq(word_at(f, m->end), "in") &&
+            fr_is_unit(word_at(f, unit->start)) &&
+            has_unit(fr_c(f, m->ref)) &&
+            fr_unit_factor(fr_c(f, m->ref), word_at(f, unit->start)) == 0 &&
+            measure_in(f, word_at(f, unit->start), &ref)) {
+            m->ref = ref;
+            m->other = fr_none;
+            make_light(unit);
         }
     }
     for (int i = 0; i < f->q->n && f->m.n < NL_MAX_MENTIONS; i++) {
@@ -771,11 +791,11 @@ bool fr_is_done_in(const struct frame *f, int table, int from)
     bool other = false;
     for (int i = from; i < f->q->n && i <= from + 2; i++) {
         const struct nl_lex *lex = nl_lex_of(f->a, word_at(f, i));
-        if (!lex || nl_is_stop(word_at(f, i)))
+        if (nl_is_stop(word_at(f, i)))
             continue;
-        if (lex->is_verb)
+        if (lex && lex->is_verb)
             return true;
-        other |= nearness(&t->words, lex) < NEAR_ROWS;
+        other |= !lex || nearness(&t->words, lex) < NEAR_ROWS;
     }
     return !other;
 }

@@ -263,11 +263,19 @@ static int words_of(const char *text)
     return n;
 }
 
-/* One word of a longer name, and not even that: a word that is only used like it. */
+/*
+ * One word of a longer name, and not even that: a word that is only used like it. Nor is a "no"
+ * the end of a name.
+ */
 static bool is_far(const struct frame *f, const struct nl_mention *m)
 {
-    return m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < FAR_SCORE &&
-           f->q->t[m->start].near;
+    const struct nl_token *t = &f->q->t[m->start];
+    const struct nl_column *c = m->kind == KIND_COLUMN ? fr_c(f, m->ref) : NULL;
+    if (!c || m->end - m->start != 1 || t->quoted)
+        return false;
+    if (str_eq(t->text, "no") && c->words.n > 1)
+        return true;
+    return m->score < FAR_SCORE && t->near;
 }
 
 /*

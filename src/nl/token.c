@@ -516,6 +516,10 @@ int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, st
             if (*p == ',' || *p == ';')
                 if (ret->n > 0)
                     ret->t[ret->n - 1].comma_after = true;
+            if (*p == ':' && ret->n == 1 && !ret->t[0].quoted) { /* "Question: how many …" */
+                ret->t[0].is_stop = true;
+                ret->t[0].lex = NULL;
+            }
             if ((*p == '.' || *p == '?') && p[1] == ' ')
                 sentence = ret->n;
             if ((*p == '<' || *p == '>' || *p == '=' || *p == '!')) {
