@@ -89,7 +89,8 @@ const char *download_headers(struct http_request *req, const char *name)
 
 /* ---- from disk ---- */
 
-static void send_file(struct http_request *req, const struct file_set *set)
+/* False: it is not there. */
+static bool send_file(struct http_request *req, const struct file_set *set)
 {
     struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
                             .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
@@ -100,12 +101,12 @@ static void send_file(struct http_request *req, const struct file_set *set)
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         if (fd >= 0)
             close(fd);
-        http_reply_fail(req, ERR_NOT_FOUND, NO_FILE);
-        return;
+        return false;
     }
     const char *slash = strrchr(set->file.name, '/'); /* of an output */
     const char *type = download_headers(req, slash ? slash + 1 : set->file.name);
     http_reply_file(req, 200, type, fd, 0, (uint64_t)st.st_size);
+    return true;
 }
 
 /* ---- from the kernel ---- */
@@ -252,9 +253,10 @@ void session_download(struct http_request *req)
     struct data_thread *t = data_thread_find(room, http_owner(req), id);
     bool output = file_is_output(at);
     const struct file_set *f = t && (!workspace || output) ? data_thread_named(t, at) : NULL;
-    if (f)
-        send_file(req, f);
-    else if (output ? data_thread_was_cleared(room->files, http_owner(req), id) : data)
+    if (f && send_file(req, f))
+        return;
+    /* An output that has just been copied has its name a moment later: the kernel still has it. */
+    if (output ? data_thread_was_cleared(room->files, http_owner(req), id) : data || f)
         http_reply_fail(req, ERR_NOT_FOUND, NO_FILE);
     else
         workspace_download(req, chat_find(app->agent, http_owner(req), id), at);

@@ -552,6 +552,15 @@ def test_planted_links_on_disk_are_not_followed(tmp_path):
         assert refused(fetch(server, "links", "a.txt"), 404, "NOT_FOUND") == "File not found."
 
 
+def test_outputs_are_there_while_they_are_copied(server):
+    """A copy has its name in the list a moment before it has it on the disk."""
+    for i in range(20):
+        ask(server, f"copied{i}", "PYTHON: import os\nos.makedirs('outputs')\nopen('outputs/dot.png','wb').write(b'x' * 300)")
+        for _ in range(6):
+            got = fetch(server, f"copied{i}", "outputs/dot.png")
+            assert (got.status, len(got.body)) == (200, 300), got.body
+
+
 def test_outputs_are_kept_with_the_session(tmp_path):
     """What a cell saves to /data/outputs outlives its kernel and the server, and goes when the session is cleared."""
     def listed():
