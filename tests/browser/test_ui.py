@@ -414,6 +414,9 @@ def test_with_a_model(blank, tmp_path):
         assert cells(blank, turn) == [["north", "35"], ["south", "12"]]
         assert blank.texts(f"{turn} strong") == ["35"] and blank.texts(f"{turn} mark") == ["4711"]
         assert "GROUP BY 1" in blank.eval(f"document.querySelector('{turn} .ran pre').textContent")
+        blank.reload()
+        blank.wait("document.querySelectorAll('.turn').length === 3")
+        assert blank.texts("mark") == ["4711"]  # still told to be in no result
         assert blank.problems == []
     model.close()
 
