@@ -23,6 +23,22 @@
 
 struct doctor;
 
+/* Parameters of a route that answers a page of what the store has. */
+#define PAGE_PARAMS                                                                                \
+    { .in_query = true,                                                                            \
+      .field = { .name = "limit",                                                                  \
+                 .types = SCHEMA_INTEGER,                                                          \
+                 SCHEMA_RANGE(1, STORE_LIMIT_MAX),                                                 \
+                 .doc = "Per page." } },                                                           \
+    {                                                                                              \
+        .in_query = true, .field = {                                                               \
+            .name = "cursor",                                                                      \
+            .types = SCHEMA_STRING,                                                                \
+            SCHEMA_MAX(STORE_CURSOR_SIZE),                                                         \
+            .doc = "`next` of a page."                                                             \
+        }                                                                                          \
+    }
+
 struct app {
     int lock_fd; /* of RIDDLE_HOME */
     const struct config *cfg;

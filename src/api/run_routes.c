@@ -615,16 +615,7 @@ static const struct route_param list_params[] = {
                  .types = SCHEMA_STRING,
                  SCHEMA_MAX(40),
                  .doc = "A date or time; before then." } },
-    { .in_query = true,
-      .field = { .name = "limit",
-                 .types = SCHEMA_INTEGER,
-                 SCHEMA_RANGE(1, STORE_LIMIT_MAX),
-                 .doc = "Per page." } },
-    { .in_query = true,
-      .field = { .name = "cursor",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_MAX(STORE_CURSOR_SIZE),
-                 .doc = "`next` of a page." } },
+    PAGE_PARAMS,
     { .field = { .name = NULL } },
 };
 

@@ -554,16 +554,7 @@ static const struct route_param messages_params[] = {
     { .field = { .name = NULL } },
 };
 static const struct route_param list_params[] = {
-    { .in_query = true,
-      .field = { .name = "limit",
-                 .types = SCHEMA_INTEGER,
-                 SCHEMA_RANGE(1, STORE_LIMIT_MAX),
-                 .doc = "Per page." } },
-    { .in_query = true,
-      .field = { .name = "cursor",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_MAX(STORE_CURSOR_SIZE),
-                 .doc = "`next` of a page." } },
+    PAGE_PARAMS,
     { .in_query = true,
       .field = { .name = "search",
                  .types = SCHEMA_STRING,

@@ -169,9 +169,7 @@ static bool verb_before_time(const struct frame *f)
             continue;
         while (at >= 0 && f->q->t[at].is_stop)
             at--;
-        bool linked = at < 0;
-        for (int k = 0; k < f->m.n && !linked; k++)
-            linked = f->m.m[k].start <= at && f->m.m[k].end > at;
+        bool linked = at < 0 || fr_mention_of(f, at);
         const struct nl_lex *lex = linked ? NULL : f->q->t[at].lex;
         if (lex && lex->is_verb && !lex->is_noun)
             return true;
@@ -309,10 +307,7 @@ static void weigh_guesses(const struct frame *f, double *e)
     for (int i = 0; i < f->r.n_select; i++)
         counts |= f->r.select[i].func == FUNC_COUNT;
     for (int i = 0; i < f->q->n; i++) {
-        bool linked = f->q->t[i].is_stop || nl_is_stop(f->q->t[i].text);
-        for (int k = 0; k < f->m.n && !linked; k++)
-            linked = f->m.m[k].start <= i && f->m.m[k].end > i;
-        light += !linked;
+        light += !f->q->t[i].is_stop && !nl_is_stop(f->q->t[i].text) && !fr_mention_of(f, i);
     }
     bool said = f->said[FM_AGG] || f->said[FM_ONAVG] || f->said[FM_SUPER] || f->said[FM_TOP];
     e[EVIDENCE_RULE_SOFT] = fmin(soft, 1.5);
@@ -390,11 +385,11 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
 
 void nl_evidence_of(const struct nl_answer *a, double ret[_EVIDENCE_MAX])
 {
-    static const int of_rule[] = { EVIDENCE_RULE,         EVIDENCE_RULE_LIST, EVIDENCE_RULE_SUMS,
-                                   EVIDENCE_RULE_RANKING, EVIDENCE_RULE_WEAK, EVIDENCE_RULE_PART,
-                                   EVIDENCE_RULE_JOINED,  EVIDENCE_RULE_VERB, EVIDENCE_RULE_SOFT,
-                                   EVIDENCE_RULE_DEFAULT, EVIDENCE_RULE_COUNT,
-                                   EVIDENCE_RULE_LIGHT };
+    static const int of_rule[] = {
+        EVIDENCE_RULE,      EVIDENCE_RULE_LIST,    EVIDENCE_RULE_SUMS,   EVIDENCE_RULE_RANKING,
+        EVIDENCE_RULE_WEAK, EVIDENCE_RULE_PART,    EVIDENCE_RULE_JOINED, EVIDENCE_RULE_VERB,
+        EVIDENCE_RULE_SOFT, EVIDENCE_RULE_DEFAULT, EVIDENCE_RULE_COUNT,  EVIDENCE_RULE_LIGHT
+    };
     static const int guesses[] = { FEATURE_GUESSED_COLUMN, FEATURE_DEFAULT_MEASURE,
                                    FEATURE_IMPLIED_COUNT,  FEATURE_IMPLIED_AGG,
                                    FEATURE_COUNT_FLAG,     FEATURE_TYPE_CLASH };

@@ -28,17 +28,6 @@ struct follow {
 
 /* ---- does it lean? ---- */
 
-static bool is_one_of(const char *word, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(word, list[i]))
-            return true;
-    return false;
-}
-#define ONE_OF(word, ...)                                                                          \
-    is_one_of((word), (const char *const[]){ __VA_ARGS__ },                                        \
-              ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
-
 static const char *chart_word(const char *w)
 {
     static const char *const kinds[][2] = { { "bar", "bar" },       { "bars", "bar" },

@@ -391,9 +391,7 @@ static bool all_understood(struct frame *f)
             (i == f->noun && is_rows(f)) || fr_is_noun_at(f, i) || is_said_unit(f, i) ||
             (str_eq(t->text, "square") && is_said_unit(f, i + 1)))
             continue;
-        bool in_mention = false;
-        for (int k = 0; k < f->m.n; k++)
-            in_mention |= f->m.m[k].start <= i && f->m.m[k].end > i;
+        bool in_mention = fr_mention_of(f, i) != NULL;
         bool verb = fr_is_verb_at(f, i) && !restricts;
         f->leaves_state |= restricts;
         bool foreign = !in_mention && !nl_in_phrase(f->q, i);
@@ -654,14 +652,6 @@ static const char *say_mention(struct frame *f, const struct nl_mention *m)
     }
 }
 
-static const struct nl_mention *mention_of(const struct frame *f, int word)
-{
-    for (int k = 0; k < f->m.n; k++)
-        if (f->m.m[k].start <= word && f->m.m[k].end > word)
-            return &f->m.m[k];
-    return NULL;
-}
-
 static void put_words(const struct frame *f, int from, int end, struct buf *b)
 {
     for (int k = from; k < end; k++)
@@ -687,7 +677,7 @@ json_t *fr_meanings(struct frame *f)
 {
     json_t *words = json_array();
     for (int i = 0; i < f->q->n; i++) {
-        const struct nl_mention *m = mention_of(f, i);
+        const struct nl_mention *m = fr_mention_of(f, i);
         const char *is = m && m->used ? say_meaning(f, m) : NULL;
         if (is) {
             auto_buf struct buf text = BUF_INIT(4000);
@@ -704,7 +694,7 @@ json_t *fr_explain(struct frame *f)
 {
     json_t *words = json_array();
     for (int i = 0; i < f->q->n;) {
-        const struct nl_mention *m = mention_of(f, i);
+        const struct nl_mention *m = fr_mention_of(f, i);
         int end = m ? m->end : i + 1;
         auto_buf struct buf text = BUF_INIT(4000);
         put_words(f, i, end, &text);

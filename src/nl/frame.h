@@ -82,6 +82,8 @@ const char *fr_opposite(const char *stem, int n);
 /* How many of the column's own unit one of the said unit is; 0: they do not go together. */
 double fr_unit_factor(const struct nl_column *c, const char *said);
 bool fr_is_unit(const char *word);
+/* Whether the column's name says its unit. */
+bool fr_has_unit(const struct nl_column *c);
 
 enum fr_time_kind {
     TIME_DAYS,    /* from, to */
@@ -180,6 +182,39 @@ static inline bool fr_is(const struct nl_mention *m, enum fr_mark mark)
 static inline bool fr_is_col(const struct nl_mention *m)
 {
     return m && m->kind == KIND_COLUMN;
+}
+/* The text at a place of the question, quoted or not; "" where there is none. */
+static inline const char *fr_token(const struct frame *f, int i)
+{
+    return i >= 0 && i < f->q->n ? f->q->t[i].text : "";
+}
+/* The mention says nothing any more. */
+void fr_make_light(struct nl_mention *m);
+/* Words for measures, once words are linked (frame_amounts.c). */
+void fr_name_units(struct frame *f);
+void fr_name_rates(struct frame *f);
+void fr_name_totals(struct frame *f);
+void fr_name_amounts(struct frame *f);
+void fr_name_revenue(struct frame *f);
+/* The word at a place of the question; "" where there is none, or a quoted one. */
+static inline const char *fr_word(const struct frame *f, int i)
+{
+    return i >= 0 && i < f->q->n && !f->q->t[i].quoted ? f->q->t[i].text : "";
+}
+/* The mention that a word is part of; NULL: nothing has linked it. */
+static inline const struct nl_mention *fr_mention_of(const struct frame *f, int word)
+{
+    for (int k = 0; k < f->m.n; k++)
+        if (f->m.m[k].start <= word && f->m.m[k].end > word)
+            return &f->m.m[k];
+    return NULL;
+}
+static inline bool fr_names_column(const struct nl_column *c, const char *stem)
+{
+    for (int w = 0; w < c->words.n; w++)
+        if (str_eq(c->words.stems[w], stem))
+            return true;
+    return false;
 }
 /* Words between two mentions that say something. */
 int fr_gap(const struct frame *f, const struct nl_mention *a, const struct nl_mention *b);

@@ -22,8 +22,7 @@ void fr_number_filter(struct frame *f, struct nl_ref ref, enum plan_filter_op op
     x->n_numbers = 1;
 }
 
-void fr_text_filter(struct frame *f, struct nl_ref ref, enum plan_filter_op op,
-                        const char *text)
+void fr_text_filter(struct frame *f, struct nl_ref ref, enum plan_filter_op op, const char *text)
 {
     struct nl_filter *x = fr_filter(f, ref, op);
     x->text[0] = text;
@@ -46,7 +45,7 @@ void fr_date_filter(struct frame *f, struct nl_ref ref, int op, const char *from
             fr_number_filter(f, ref, FILTER_LE, y1);
         } else {
             fr_number_filter(f, ref, op < 0 ? FILTER_EQ : (enum plan_filter_op)op,
-                          op == FILTER_GT ? y1 : y0);
+                             op == FILTER_GT ? y1 : y0);
         }
         return;
     }
@@ -58,11 +57,6 @@ void fr_date_filter(struct frame *f, struct nl_ref ref, int op, const char *from
         fr_text_filter(f, ref, FILTER_LT, lo);
     if (op < 0 || op == FILTER_LE)
         fr_text_filter(f, ref, FILTER_LT, hi);
-}
-
-static const char *token(const struct frame *f, int i)
-{
-    return i >= 0 && i < f->q->n ? f->q->t[i].text : "";
 }
 
 /* A "not" that belongs to mention i. */
@@ -133,9 +127,9 @@ static void read_texts(struct frame *f)
             continue;
         int at = m->end;
         while (at < f->q->n && !f->q->t[at].quoted &&
-               (str_eq(token(f, at), "the") || str_eq(token(f, at), "a") ||
-                str_eq(token(f, at), "letter") || str_eq(token(f, at), "word") ||
-                str_eq(token(f, at), "substring") || str_eq(token(f, at), "phrase")) &&
+               (str_eq(fr_token(f, at), "the") || str_eq(fr_token(f, at), "a") ||
+                str_eq(fr_token(f, at), "letter") || str_eq(fr_token(f, at), "word") ||
+                str_eq(fr_token(f, at), "substring") || str_eq(fr_token(f, at), "phrase")) &&
                at + 1 < f->q->n)
             at++;
         if (at >= f->q->n)
@@ -163,7 +157,8 @@ static void read_texts(struct frame *f)
         struct nl_mention *m = fr_at(f, i), *c = fr_at(f, i + 1);
         if (m->used ||
             (m->kind != KIND_TEXT && !(m->kind == KIND_VALUE && f->q->t[m->start].quoted)) ||
-            !fr_is_col(c) || fr_c(f, c->ref)->type != TYPE_TEXT || !str_eq(token(f, m->end), "in"))
+            !fr_is_col(c) || fr_c(f, c->ref)->type != TYPE_TEXT ||
+            !str_eq(fr_token(f, m->end), "in"))
             continue;
         fr_text_filter(f, c->ref, FILTER_CONTAINS, f->q->t[m->start].raw);
         m->used = c->used = true;
@@ -234,8 +229,8 @@ static void read_time_bounds(struct frame *f)
                      (fr_is(before, FM_BETWEEN) ||
                       (fr_is(before, FM_CMP) && before->hint && str_eq(before->hint, "@~")));
         bool joined = next && (fr_is(next, FM_AND) || fr_is(next, FM_CMP));
-        bool to = str_eq(token(f, m->end), "to") || str_eq(token(f, m->end), "till") ||
-                  str_eq(token(f, m->end), "until");
+        bool to = str_eq(fr_token(f, m->end), "to") || str_eq(fr_token(f, m->end), "till") ||
+                  str_eq(fr_token(f, m->end), "until");
         struct nl_mention *end = to && fr_is(next, FM_TIME)     ? next :
                                  fr_is(then, FM_TIME) && joined ? then :
                                                                   NULL;

@@ -9,25 +9,8 @@
 #include "nl/frame.h"
 
 #define SUBJECTS 20    /* different names, at the least, of those who have rows */
-#define SAME_VERB 5    /* letters that a verb and its noun begin with: convert, conversion */
 #define NEAR_SAME 0.45 /* as near as two words for one thing are, where rows are named */
 #define NEAR_ROWS 0.3  /* as near as another word for the rows is to their name */
-
-static bool one_of(const char *w, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(w, list[i]))
-            return true;
-    return false;
-}
-#define ONE_OF(w, ...)                                                                             \
-    one_of(w, (const char *const[]){ __VA_ARGS__ },                                                \
-           ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
-
-static const char *word_at(const struct frame *f, int i)
-{
-    return i >= 0 && i < f->q->n && !f->q->t[i].quoted ? f->q->t[i].text : "";
-}
 
 static bool ends_with(const char *w, const char *end)
 {
@@ -41,13 +24,13 @@ static bool ends_with(const char *w, const char *end)
 static void name_degrees(struct frame *f)
 {
     for (int i = 0; i + 1 < f->q->n; i++) {
-        if (!ONE_OF(word_at(f, i), "exceptionally", "abnormally", "extremely", "suspiciously",
+        if (!ONE_OF(fr_word(f, i), "exceptionally", "abnormally", "extremely", "suspiciously",
                     "strangely", "oddly", "weirdly", "extraordinarily", "remarkably",
                     "surprisingly", "excessively", "anomalously", "atypically"))
             continue;
         for (size_t p = 0; p < fr_n_phrases; p++)
             if (strncmp(fr_phrases[p].words, "unusually ", 10) == 0 &&
-                str_eq(fr_phrases[p].words + 10, word_at(f, i + 1)))
+                str_eq(fr_phrases[p].words + 10, fr_word(f, i + 1)))
                 f->q->t[i].text = "unusually";
     }
 }
@@ -56,25 +39,25 @@ static void name_degrees(struct frame *f)
 static void skip_openings(struct frame *f)
 {
     int n = f->q->n;
-    if (n > 3 && str_eq(word_at(f, 0), "how") &&
-        ONE_OF(word_at(f, 1), "high", "large", "big", "great", "low", "small") &&
-        ONE_OF(word_at(f, 2), "is", "are", "was", "were")) {
-        int at = 3 + ONE_OF(word_at(f, 3), "the", "our", "their");
-        if (ONE_OF(word_at(f, at), "share", "percentage", "proportion", "average", "mean", "median",
+    if (n > 3 && str_eq(fr_word(f, 0), "how") &&
+        ONE_OF(fr_word(f, 1), "high", "large", "big", "great", "low", "small") &&
+        ONE_OF(fr_word(f, 2), "is", "are", "was", "were")) {
+        int at = 3 + ONE_OF(fr_word(f, 3), "the", "our", "their");
+        if (ONE_OF(fr_word(f, at), "share", "percentage", "proportion", "average", "mean", "median",
                    "total", "number", "rate", "fraction", "percent", "sum", "difference", "gap"))
             for (int i = 0; i < 3; i++)
                 f->q->t[i] = (struct nl_token){
                     .text = "the", .stem = "the", .raw = f->q->t[i].raw, .is_stop = true
                 };
     }
-    bool verb = ONE_OF(word_at(f, 0), "split", "divide", "segment", "slice", "categorise",
+    bool verb = ONE_OF(fr_word(f, 0), "split", "divide", "segment", "slice", "categorise",
                        "categorize", "separate", "break", "cluster", "aggregate", "bucket");
     for (int i = 1; i < n && verb; i++)
-        if (ONE_OF(word_at(f, i), "by", "per", "into", "across")) {
+        if (ONE_OF(fr_word(f, i), "by", "per", "into", "across")) {
             f->q->t[0].is_stop = true;
             f->q->t[0].lex = NULL;
             for (int k = 1; k < i; k++)
-                if (ONE_OF(word_at(f, k), "down", "up")) {
+                if (ONE_OF(fr_word(f, k), "down", "up")) {
                     f->q->t[k].is_stop = true;
                     f->q->t[k].lex = NULL;
                 }
@@ -91,17 +74,7 @@ void fr_before_linking(struct frame *f)
 
 /* ---- after words are linked ---- */
 
-static bool covers(const struct frame *f, int token, const struct nl_mention **ret)
-{
-    for (int i = 0; i < f->m.n; i++)
-        if (f->m.m[i].start <= token && f->m.m[i].end > token) {
-            *ret = &f->m.m[i];
-            return true;
-        }
-    return false;
-}
-
-static void make_light(struct nl_mention *m)
+void fr_make_light(struct nl_mention *m)
 {
     m->kind = KIND_MARK;
     m->mark = (enum nl_mark)FM_LIGHT;
@@ -120,7 +93,7 @@ static void name_rows(struct frame *f)
         if (!c || repeats || c->words.n != 1 || t->n != 1 ||
             !str_eq(c->words.stems[0], t->stems[0]) || m->end - m->start != 1)
             continue;
-        const char *before = word_at(f, m->start - 1), *after = word_at(f, m->end);
+        const char *before = fr_word(f, m->start - 1), *after = fr_word(f, m->end);
         bool bucket = i > 0 && fr_is(m - 1, FM_BUCKET) && (m - 1)->end == m->start;
         if (!bucket && !ONE_OF(before, "a", "an", "per", "each", "every") &&
             !ONE_OF(after, "count", "counts", "volume", "volumes", "numbers", "figures", "total",
@@ -158,7 +131,7 @@ static int rows_called(const struct frame *f, const char *noun)
 static bool is_kind_column(const struct frame *f, const struct nl_mention *m)
 {
     const struct nl_name *n = &fr_c(f, m->ref)->words;
-    const char *word = word_at(f, m->start);
+    const char *word = fr_word(f, m->start);
     int named = 0;
     if (n->n != 2 || !ends_with(word, "s") || !str_eq(n->stems[0], f->q->t[m->start].stem) ||
         !ONE_OF(n->words[1], "type", "kind", "category", "class", "reason", "status", "state"))
@@ -193,7 +166,7 @@ static void name_rows_by_meaning(struct frame *f)
             t = m->ref.table;
         else if (m->kind == KIND_COLUMN && m->end - m->start == 1 &&
                  m->score < (fr_is(before, FM_SUPER) ? 0.7 : 0.6))
-            t = rows_called(f, word_at(f, m->start));
+            t = rows_called(f, fr_word(f, m->start));
         if (t < 0 || (t != m->ref.table && !fr_is(before, FM_SUPER)))
             return;
         m->kind = KIND_TABLE;
@@ -211,12 +184,12 @@ static void count_behind(struct frame *f)
         struct nl_mention *m = &f->m.m[i], *next = fr_at(f, i + 1);
         const struct nl_mention *other;
         if (m->kind != KIND_TABLE || m->end >= f->q->n ||
-            !ONE_OF(word_at(f, m->end), "volume", "volumes", "numbers", "figures", "tally"))
+            !ONE_OF(fr_word(f, m->end), "volume", "volumes", "numbers", "figures", "tally"))
             continue;
-        if (!covers(f, m->end, &other)) {
+        if (!(other = fr_mention_of(f, m->end))) {
             f->q->t[m->end].is_stop = true;
         } else if (other == next && next->end - next->start == 1 && next->score < 0.8) {
-            make_light(next);
+            fr_make_light(next);
         }
     }
 }
@@ -230,7 +203,7 @@ static void merge_columns(struct frame *f)
             if (a->kind != KIND_COLUMN || b->kind != KIND_COLUMN || a->ref.table != b->ref.table ||
                 b->end - b->start != 1 || a->end - a->start != 1 ||
                 (a->score >= 0.9 && b->score >= 0.9) ||
-                !ONE_OF(word_at(f, b->start - 1), "at", "on", "upon", "in", "of", "for") ||
+                !ONE_OF(fr_word(f, b->start - 1), "at", "on", "upon", "in", "of", "for") ||
                 !fr_is_measure(fr_c(f, b->ref)) || (k > i + 1 && fr_gap(f, a, b) > 1))
                 continue;
             struct nl_tokens *pair = &(
@@ -246,7 +219,7 @@ static void merge_columns(struct frame *f)
             a->ref.column = found;
             a->other = fr_none;
             a->score = 0.9;
-            make_light(b);
+            fr_make_light(b);
         }
 }
 
@@ -264,10 +237,10 @@ static void drop_participles(struct frame *f)
         if (!lex || !lex->is_verb || m->score >= 0.8 || !fr_is_measure(fr_c(f, m->ref)) ||
             before->kind != KIND_TABLE || before->end != m->start || !next ||
             next->kind != KIND_VALUE || next->start - m->end > 2 ||
-            !ONE_OF(word_at(f, m->end), "in", "by", "with", "via", "at", "on", "from", "to",
+            !ONE_OF(fr_word(f, m->end), "in", "by", "with", "via", "at", "on", "from", "to",
                     "through", "for", "using"))
             continue;
-        make_light(m);
+        fr_make_light(m);
     }
 }
 
@@ -280,7 +253,7 @@ static void drop_verbs(struct frame *f)
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = &f->m.m[i], *next = fr_at(f, i + 1);
         const struct nl_column *c = m->kind == KIND_COLUMN ? fr_c(f, m->ref) : NULL;
-        const char *word = word_at(f, m->start);
+        const char *word = fr_word(f, m->start);
         const struct nl_lex *lex = c && m->end - m->start == 1 ? nl_lex_of(f->a, word) : NULL;
         if (!lex || !lex->is_verb || m->score >= 0.8 || i == 0 || c->type != TYPE_TEXT ||
             !(ends_with(word, "ed") || (ends_with(word, "s") && !lex->is_noun)))
@@ -290,10 +263,10 @@ static void drop_verbs(struct frame *f)
             named |= k != i && f->m.m[k].kind == KIND_COLUMN && fr_same(f->m.m[k].ref, m->ref) &&
                      f->m.m[k].score > m->score;
         bool most = next && (fr_is(next, FM_SUPER) || fr_is(next, FM_COMMON)) &&
-                    next->start == m->end && ends_with(word_at(f, next->end - 1), "st");
+                    next->start == m->end && ends_with(fr_word(f, next->end - 1), "st");
         bool subject = (m - 1)->kind == KIND_COLUMN || (m - 1)->kind == KIND_TABLE;
         if (named || (most && subject))
-            make_light(m);
+            fr_make_light(m);
     }
 }
 
@@ -303,8 +276,8 @@ static void drop_related(struct frame *f)
     for (int i = 1; i < f->m.n; i++)
         if (fr_is(&f->m.m[i], FM_CORR) && f->m.m[i - 1].kind == KIND_VALUE &&
             f->m.m[i].start - f->m.m[i - 1].end <= 0 &&
-            str_eq(word_at(f, f->m.m[i].start), "related"))
-            make_light(&f->m.m[i]);
+            str_eq(fr_word(f, f->m.m[i].start), "related"))
+            fr_make_light(&f->m.m[i]);
 }
 
 /* "new members each year": those that came to be then. */
@@ -312,244 +285,23 @@ static void drop_new(struct frame *f)
 {
     for (int i = 0; i < f->q->n; i++) {
         const struct nl_mention *m = NULL, *next = NULL;
-        if (!str_eq(word_at(f, i), "new") || !covers(f, i + 1, &next) || next->kind != KIND_TABLE ||
-            nl_own_date(&f->s->tables[next->table]) < 0)
+        if (!str_eq(fr_word(f, i), "new") || !(next = fr_mention_of(f, i + 1)) ||
+            next->kind != KIND_TABLE || nl_own_date(&f->s->tables[next->table]) < 0)
             continue;
-        if (!covers(f, i, &m))
+        if (!(m = fr_mention_of(f, i)))
             f->q->t[i].is_stop = true;
         else if (m->kind == KIND_COLUMN && m->score < 0.8)
-            make_light(&f->m.m[m - f->m.m]);
-    }
-}
-
-/* The table's amount, if there is one that nothing else there could be taken for. */
-bool fr_amount_of(const struct frame *f, int table, bool money, struct nl_ref *ret)
-{
-    int same = 0;
-    if (!(money ? nl_money_measure : nl_main_measure)(f->s, table, ret) ||
-        !fr_is_measure(fr_c(f, *ret)) || fr_c(f, *ret)->formula)
-        return false;
-    const struct nl_column *best = fr_c(f, *ret);
-    for (int c = 0; c < f->s->tables[table].n_columns; c++) {
-        const struct nl_column *col = &f->s->tables[table].columns[c];
-        bool shares = false;
-        for (int a = 0; a < col->words.n; a++)
-            for (int b = 0; b < best->words.n; b++)
-                shares |= str_eq(col->words.stems[a], best->words.stems[b]) &&
-                          !fr_is_unit(col->words.words[a]);
-        same += shares && fr_is_measure(col);
-    }
-    return same == 1;
-}
-
-/* The only table that has an amount. */
-static bool only_amount(const struct frame *f, struct nl_ref *ret)
-{
-    struct nl_ref one;
-    int n = 0;
-    for (int t = 0; t < f->s->n_tables; t++)
-        if (fr_amount_of(f, t, true, &one)) {
-            *ret = one;
-            n++;
-        }
-    return n == 1;
-}
-
-/* A word that nothing has linked becomes a mention of the column. */
-static void insert_column(struct frame *f, int token, struct nl_ref ref, double score)
-{
-    int at = f->m.n++;
-    while (at > 0 && f->m.m[at - 1].start > token) {
-        f->m.m[at] = f->m.m[at - 1];
-        at--;
-    }
-    f->m.m[at] = (struct nl_mention){ .kind = KIND_COLUMN,
-                                      .start = token,
-                                      .end = token + 1,
-                                      .score = score,
-                                      .ref = ref,
-                                      .other = fr_none,
-                                      .table = -1 };
-}
-
-/* "revenue" where the only amount is a fare: what is taken in, but not a cost or a wage. */
-static void name_revenue(struct frame *f)
-{
-    struct nl_ref ref;
-    const struct nl_mention *m;
-    for (int i = 0; i < f->q->n && f->m.n < NL_MAX_MENTIONS; i++) {
-        if (covers(f, i, &m) ||
-            !ONE_OF(word_at(f, i), "revenue", "revenues", "turnover", "takings", "income", "sales",
-                    "earnings", "proceeds") ||
-            !only_amount(f, &ref))
-            continue;
-        const struct nl_column *c = fr_c(f, ref);
-        bool spent = false;
-        for (int w = 0; w < c->words.n; w++)
-            spent |= ONE_OF(c->words.stems[w], "cost", "salary", "wag", "pay", "budget", "expens",
-                            "spend", "fin", "debt", "incom", "loss", "tip");
-        if (spent)
-            continue;
-        insert_column(f, i, ref, 0.65);
-    }
-}
-
-/* "order total", "invoice value": the amount of each of them. */
-static void name_totals(struct frame *f)
-{
-    struct nl_ref ref;
-    for (int i = 1; i < f->m.n; i++) {
-        struct nl_mention *m = &f->m.m[i], *before = m - 1;
-        if (!fr_is(m, FM_AGG) || m->arg != FUNC_SUM || m->end - m->start != 1 ||
-            before->kind != KIND_TABLE || before->end != m->start ||
-            !fr_amount_of(f, before->table, true, &ref))
-            continue;
-        m->kind = KIND_COLUMN;
-        m->ref = ref;
-        m->score = 0.8;
-    }
-}
-
-/*
- * What stands around the mention asks how much of it there was: "by region", "per month", "in
- * May". A number that something is compared with, "all" and superlatives right before it ("the
- * biggest expense") ask for rows, unless the best of some groups is asked for ("which month had
- * the highest sales").
- */
-static bool asks_how_much(const struct frame *f, int at)
-{
-    const struct nl_mention *m = &f->m.m[at], *before = at > 0 ? m - 1 : NULL;
-    bool grouped = false, how_much = fr_is(before, FM_AGG), compared = false;
-    for (int i = 0; i < f->m.n; i++) {
-        const struct nl_mention *x = &f->m.m[i];
-        if (fr_is(x, FM_COUNT) || fr_is(x, FM_ROWS) || fr_is(x, FM_COMMON) || fr_is(x, FM_FIRST) ||
-            fr_is(x, FM_NULL))
-            return false;
-        grouped |= fr_is(x, FM_BY) || fr_is(x, FM_EACH) || fr_is(x, FM_BUCKET);
-        how_much |= fr_is(x, FM_SHARE) || fr_is(x, FM_TREND) || fr_is(x, FM_CHANGE) ||
-                    fr_is(x, FM_VS) || fr_is(x, FM_RUNNING) || fr_is(x, FM_TIME);
-        compared |= fr_is(x, FM_CMP) && i + 1 < f->m.n && f->m.m[i + 1].kind == KIND_NUMBER;
-    }
-    if (compared || ONE_OF(word_at(f, 0), "list") || ONE_OF(word_at(f, m->start - 1), "all"))
-        return false;
-    if (fr_is(before, FM_SUPER) && before->end == m->start)
-        return grouped && at > 1;
-    return grouped || how_much;
-}
-
-/*
- * "sales by region", "expenses in May", where the rows are called so: their amounts, not how many
- * rows there are. "How many sales" and "the latest sale" are of the rows.
- */
-static void name_amounts(struct frame *f)
-{
-    for (int i = 0; i < f->m.n; i++) {
-        struct nl_mention *m = &f->m.m[i];
-        struct nl_ref ref;
-        if (m->kind != KIND_TABLE || m->end - m->start != 1 ||
-            !ONE_OF(word_at(f, m->start), "sales", "revenue", "revenues", "turnover", "takings",
-                    "income", "earnings", "proceeds", "expenses", "expense", "expenditure",
-                    "expenditures", "costs", "spending", "spend", "spent", "outgoings") ||
-            !asks_how_much(f, i) || !nl_money_measure(f->s, m->table, &ref) ||
-            !fr_is_measure(fr_c(f, ref)))
-            continue;
-        m->kind = KIND_COLUMN;
-        m->ref = ref;
-        m->other = fr_none;
-        m->score = 0.8;
-        m->table = -1;
-    }
-}
-
-/* "conversion rate", "cancellation rate": of the only flag that has this verb. */
-static void name_rates(struct frame *f)
-{
-    for (int i = 0; i < f->m.n && f->m.n < NL_MAX_MENTIONS; i++) {
-        const struct nl_mention *m = &f->m.m[i], *other;
-        int at = m->start - 1, n = 0;
-        struct nl_ref ref = fr_none;
-        if (!fr_is(m, FM_RATE) || at < 0 || covers(f, at, &other))
-            continue;
-        for (int t = 0; t < f->s->n_tables; t++)
-            for (int c = 0; c < f->s->tables[t].n_columns; c++) {
-                const struct nl_column *col = &f->s->tables[t].columns[c];
-                bool same = false;
-                for (int w = 0; w < col->words.n && col->is_flag; w++)
-                    same |= strncmp(col->words.words[w], word_at(f, at), SAME_VERB) == 0;
-                if (same)
-                    ref = (struct nl_ref){ t, c };
-                n += same;
-            }
-        if (n == 1)
-            insert_column(f, at, ref, 0.8);
-    }
-}
-
-static bool has_unit(const struct nl_column *c)
-{
-    for (int w = 0; w < c->words.n; w++)
-        if (fr_is_unit(c->words.words[w]))
-            return true;
-    return false;
-}
-
-/* The only measure that is in the unit. */
-static bool measure_in(const struct frame *f, const char *unit, struct nl_ref *ret)
-{
-    int n = 0;
-    for (int t = 0; t < f->s->n_tables; t++)
-        for (int c = 0; c < f->s->tables[t].n_columns; c++) {
-            const struct nl_column *col = &f->s->tables[t].columns[c];
-            if (!has_unit(col) || !fr_is_measure(col) || fr_unit_factor(col, unit) != 1)
-                continue;
-            *ret = (struct nl_ref){ t, c };
-            n++;
-        }
-    return n == 1;
-}
-
-/* "total kilometres", "5 issues that took the most hours": what is measured so. */
-static void name_units(struct frame *f)
-{
-    struct nl_ref ref;
-    for (int i = 0; i < f->m.n; i++) {
-        struct nl_mention *m = &f->m.m[i];
-        if (m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < 0.6 &&
-            fr_is_unit(word_at(f, m->start)) && measure_in(f, word_at(f, m->start), &ref)) {
-            m->ref = ref;
-            m->other = fr_none;
-            m->score = 0.8;
-        }
-    }
-    for (int i = 0; i + 1 < f->m.n; i++) { /* "length in km" is a distance, not a duration */
-        struct nl_mention *m = &f->m.m[i], *unit = &f->m.m[i + 1];
-        if (m->kind == KIND_COLUMN && m->score < 0.8 && unit->kind == KIND_COLUMN &&
-            unit->start == m->end + 1 && str_eq(word_at(f, m->end), "in") &&
-            fr_is_unit(word_at(f, unit->start)) &&
-            has_unit(fr_c(f, m->ref)) &&
-            fr_unit_factor(fr_c(f, m->ref), word_at(f, unit->start)) == 0 &&
-            measure_in(f, word_at(f, unit->start), &ref)) {
-            m->ref = ref;
-            m->other = fr_none;
-            make_light(unit);
-        }
-    }
-    for (int i = 0; i < f->q->n && f->m.n < NL_MAX_MENTIONS; i++) {
-        const struct nl_mention *m;
-        bool number = i > 0 && f->q->t[i - 1].is_number;
-        if (!number && fr_is_unit(word_at(f, i)) && !str_eq(word_at(f, i - 1), "in") &&
-            !covers(f, i, &m) && measure_in(f, word_at(f, i), &ref))
-            insert_column(f, i, ref, 0.8);
+            fr_make_light(&f->m.m[m - f->m.m]);
     }
 }
 
 void fr_after_linking(struct frame *f)
 {
-    name_units(f);
-    name_rates(f);
-    name_totals(f);
-    name_amounts(f);
-    name_revenue(f);
+    fr_name_units(f);
+    fr_name_rates(f);
+    fr_name_totals(f);
+    fr_name_amounts(f);
+    fr_name_revenue(f);
     name_rows(f);
     name_rows_by_meaning(f);
     count_behind(f);
@@ -570,24 +322,24 @@ bool fr_is_verb_at(const struct frame *f, int i)
     const struct nl_mention *m = NULL;
     if (!lex || !lex->is_verb || t->quoted || i == 0)
         return false;
-    const char *before = word_at(f, i - 1);
+    const char *before = fr_word(f, i - 1);
     if (!lex->is_noun && !lex->is_other)
         return true;
     if (ONE_OF(before, "we", "you", "they", "i", "who", "anyone", "anybody", "someone", "somebody",
                "everyone", "people", "has", "have", "had", "been", "being", "did", "get", "gets",
                "got", "not", "to"))
         return true;
-    bool after_name = covers(f, i - 1, &m) &&
+    bool after_name = (m = fr_mention_of(f, i - 1)) != NULL &&
                       (m->kind == KIND_TABLE || m->kind == KIND_COLUMN || m->kind == KIND_VALUE);
     if (!after_name)
         return false;
     if (ends_with(t->text, "ed") || ends_with(before, "s"))
         return true;
     /* "which branch lends the most", "how many tickets does an agent handle" */
-    if (ONE_OF(word_at(f, 0), "which", "what", "who") && ends_with(t->text, "s"))
+    if (ONE_OF(fr_word(f, 0), "which", "what", "who") && ends_with(t->text, "s"))
         return true;
     for (int k = i - 2; k >= 0 && k >= i - 4; k--)
-        if (ONE_OF(word_at(f, k), "does", "do", "did"))
+        if (ONE_OF(fr_word(f, k), "does", "do", "did"))
             return true;
     return false;
 }
@@ -596,14 +348,14 @@ bool fr_is_verb_at(const struct frame *f, int i)
 bool fr_is_state_at(const struct frame *f, int i)
 {
     const struct nl_mention *m = NULL;
-    if (!ONE_OF(word_at(f, i), "out", "up", "down", "off", "over", "away", "back", "in", "on") ||
-        (i + 1 < f->q->n && !f->q->t[i].comma_after) || covers(f, i, &m))
+    if (!ONE_OF(fr_word(f, i), "out", "up", "down", "off", "over", "away", "back", "in", "on") ||
+        (i + 1 < f->q->n && !f->q->t[i].comma_after) || (m = fr_mention_of(f, i)) != NULL)
         return false;
     int k = i - 1;
     while (k > 0 &&
-           ONE_OF(word_at(f, k), "still", "currently", "now", "already", "all", "yet", "not"))
+           ONE_OF(fr_word(f, k), "still", "currently", "now", "already", "all", "yet", "not"))
         k--;
-    return k > 0 && ONE_OF(word_at(f, k), "is", "are", "was", "were", "be");
+    return k > 0 && ONE_OF(fr_word(f, k), "is", "are", "was", "were", "be");
 }
 
 /*
@@ -614,14 +366,14 @@ bool fr_restricts_at(const struct frame *f, int i)
 {
     static const char *const states[] = { "won",  "win",  "wins", "lost",     "sold",
                                           "kept", "held", "sent", "complete", "available" };
-    if (!one_of(word_at(f, i), states, ARRAY_SIZE(states)) &&
-        (f->q->t[i].is_stop || fr_is_light(word_at(f, i)) || !fr_is_verb_at(f, i)))
+    if (!nl_is_one_of(fr_word(f, i), states, ARRAY_SIZE(states)) &&
+        (f->q->t[i].is_stop || fr_is_light(fr_word(f, i)) || !fr_is_verb_at(f, i)))
         return false;
     for (int k = 0; k < f->m.n; k++)
         if (f->m.m[k].start > i && f->m.m[k].start <= i + 3)
             return false;
     for (int k = i - 1; k > 1 && k >= i - 5; k--)
-        if (ONE_OF(word_at(f, k), "who", "that", "which", "where", "whose"))
+        if (ONE_OF(fr_word(f, k), "who", "that", "which", "where", "whose"))
             return true;
     return false;
 }
@@ -633,7 +385,7 @@ bool fr_restricts_at(const struct frame *f, int i)
 bool fr_is_subject(const struct frame *f, const struct nl_mention *m)
 {
     const struct nl_column *c = fr_c(f, m->ref);
-    const char *word = word_at(f, m->start), *before = word_at(f, m->start - 1);
+    const char *word = fr_word(f, m->start), *before = fr_word(f, m->start - 1);
     const struct nl_lex *lex = m->end - m->start == 1 ? nl_lex_of(f->a, word) : NULL;
     if (!lex || !lex->is_person || !ends_with(word, "s") || !c || fr_is_measure(c) ||
         (!c->is_id && !c->many_values && c->n_values < SUBJECTS) ||
@@ -644,71 +396,6 @@ bool fr_is_subject(const struct frame *f, const struct nl_mention *m)
             return !ONE_OF(before, "by", "per", "each", "every", "no", "without", "not",
                            "different", "distinct", "which", "many");
     return false;
-}
-
-/* ---- measures that are not said ---- */
-
-static bool has_free_measure(struct frame *f)
-{
-    for (int i = 0; i < f->m.n; i++)
-        if (fr_is_col(fr_at(f, i)) && !fr_at(f, i)->used && fr_is_measure(fr_c(f, f->m.m[i].ref)))
-            return true;
-    return false;
-}
-
-/* "median donation", "how much did they give", "mean total": of the amount that rows have. */
-void fr_read_amounts(struct frame *f)
-{
-    struct nl_ref ref;
-    for (int i = 0; i < f->m.n && f->n_measures == 0 && !f->super; i++) {
-        struct nl_mention *m = fr_at(f, i), *next = fr_at(f, i + 1);
-        if (!fr_is(m, FM_AGG) || m->used || has_free_measure(f) || f->said[FM_COUNT])
-            continue;
-        bool much = str_eq(word_at(f, m->start), "how"), sum = m->arg == FUNC_SUM;
-        bool of_rows = next && next->kind == KIND_TABLE && fr_gap(f, m, next) == 0;
-        bool said = sum && (much || !of_rows);
-        if (sum ? !(said && only_amount(f, &ref)) :
-                  !(of_rows ? fr_amount_of(f, next->table, false, &ref) :
-                              fr_is(next, FM_AGG) && next->arg == FUNC_SUM && only_amount(f, &ref)))
-            continue;
-        f->measures[f->n_measures++] = (struct nl_item){ .ref = ref, .func = m->arg, .bucket = -1 };
-        f->anchor = ref.table;
-        m->used = true;
-        if (of_rows && !sum)
-            next->used = true;
-        if (fr_is(next, FM_AGG) && next->arg == FUNC_SUM) {
-            next->used = true;
-            f->measures[0].func = FUNC_SUM;
-            f->average_of_groups = m->arg == FUNC_AVG && f->r.n_group > 0;
-        }
-    }
-}
-
-/* "which campaign brought in the most": an amount, where the verb is one of money. */
-bool fr_amount_of_verb(const struct frame *f, int at, struct nl_ref *ret)
-{
-    int named = 0;
-    if (--at > 0 && ONE_OF(word_at(f, at), "in", "up", "us"))
-        at--;
-    for (int t = 0; t < f->s->n_tables && at >= 0; t++) /* "spend the most": spend_eur */
-        for (int c = 0; c < f->s->tables[t].n_columns; c++) {
-            const struct nl_column *col = &f->s->tables[t].columns[c];
-            bool same = false;
-            for (int w = 0; w < col->words.n; w++)
-                same |= str_eq(col->words.stems[w], f->q->t[at].stem);
-            if (!same || !fr_is_measure(col))
-                continue;
-            *ret = (struct nl_ref){ t, c };
-            named++;
-        }
-    if (named > 0)
-        return named == 1;
-    return ONE_OF(word_at(f, at), "raised", "raises", "raise", "earned", "earns", "earn", "brought",
-                  "brings", "bring", "made", "makes", "make", "spent", "spends", "spend", "gave",
-                  "gives", "give", "donated", "donates", "donate", "cost", "costs", "paid", "pays",
-                  "pay", "collected", "collects", "generated", "generates", "generate", "grossed",
-                  "contributed", "contributes", "yielded", "yields") &&
-           only_amount(f, ret);
 }
 
 /* ---- nouns that nothing here has ---- */
@@ -754,7 +441,7 @@ void fr_find_noun(struct frame *f)
         const struct nl_token *t = &f->q->t[i];
         if (t->is_stop || fr_is_light(t->text))
             continue;
-        if (covers(f, i, &m)) {
+        if ((m = fr_mention_of(f, i)) != NULL) {
             if (m->kind == KIND_VALUE || fr_is(m, FM_COUNT) || fr_is(m, FM_SHARE) ||
                 fr_is(m, FM_LIGHT) || fr_is(m, FM_DIST) || fr_is(m, FM_RUNNING) ||
                 (fr_is(m, FM_BUCKET) && m->hint))
@@ -790,8 +477,8 @@ bool fr_is_done_in(const struct frame *f, int table, int from)
     const struct nl_table *t = &f->s->tables[table];
     bool other = false;
     for (int i = from; i < f->q->n && i <= from + 2; i++) {
-        const struct nl_lex *lex = nl_lex_of(f->a, word_at(f, i));
-        if (nl_is_stop(word_at(f, i)))
+        const struct nl_lex *lex = nl_lex_of(f->a, fr_word(f, i));
+        if (nl_is_stop(fr_word(f, i)))
             continue;
         if (lex && lex->is_verb)
             return true;
@@ -806,8 +493,9 @@ static bool is_kind_of(const struct frame *f, int i)
     const struct nl_mention *m = NULL, *next = NULL;
     const struct nl_lex *lex = f->q->t[i].lex;
     return i > 0 && lex && lex->is_noun && (lex->is_event || lex->is_person) &&
-           covers(f, i - 1, &m) && m->kind == KIND_VALUE && m->used && !m->is_part &&
-           !f->q->t[i - 1].comma_after && (!covers(f, i + 1, &next) || next->kind == KIND_MARK);
+           (m = fr_mention_of(f, i - 1)) != NULL && m->kind == KIND_VALUE && m->used &&
+           !m->is_part && !f->q->t[i - 1].comma_after &&
+           (!(next = fr_mention_of(f, i + 1)) || next->kind == KIND_MARK);
 }
 
 bool fr_sums_unknown(const struct frame *f)
@@ -817,10 +505,10 @@ bool fr_sums_unknown(const struct frame *f)
         int at = f->m.m[i].end;
         if (!fr_is(&f->m.m[i], FM_AGG))
             continue;
-        while (at < f->q->n && ONE_OF(word_at(f, at), "the", "our", "of", "a", "all", "total"))
+        while (at < f->q->n && ONE_OF(fr_word(f, at), "the", "our", "of", "a", "all", "total"))
             at++;
-        if (at < f->q->n && !covers(f, at, &other) && !f->q->t[at].is_stop &&
-            !fr_is_light(word_at(f, at)) && !fr_is_verb_at(f, at))
+        if (at < f->q->n && !(other = fr_mention_of(f, at)) && !f->q->t[at].is_stop &&
+            !fr_is_light(fr_word(f, at)) && !fr_is_verb_at(f, at))
             return true;
     }
     return false;
@@ -858,10 +546,10 @@ int fr_place_value(const struct frame *f, const struct nl_mention *m, struct nl_
                                              "receiv", "recipient", "dropoff", "reciev" };
     const struct nl_table *t = &f->s->tables[ref->table];
     int n = 0, found = -1, fits = 0, at = m->start - 1;
-    while (at > 0 && ONE_OF(word_at(f, at), "the", "airport", "station", "city"))
+    while (at > 0 && ONE_OF(fr_word(f, at), "the", "airport", "station", "city"))
         at--;
-    bool leaves = ONE_OF(word_at(f, at), "from", "leaving", "departing"),
-         comes = ONE_OF(word_at(f, at), "to", "into", "towards", "reaching");
+    bool leaves = ONE_OF(fr_word(f, at), "from", "leaving", "departing"),
+         comes = ONE_OF(fr_word(f, at), "to", "into", "towards", "reaching");
     for (int c = 0; c < t->n_columns; c++) {
         if (!has_value(&t->columns[c], m->text))
             continue;

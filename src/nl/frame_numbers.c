@@ -4,11 +4,6 @@
 
 #include "nl/frame.h"
 
-static const char *token(const struct frame *f, int i)
-{
-    return i >= 0 && i < f->q->n ? f->q->t[i].text : "";
-}
-
 static bool is_one(const char *w)
 {
     return str_eq(w, "a") || str_eq(w, "an") || str_eq(w, "one");
@@ -18,30 +13,30 @@ static bool is_one(const char *w)
 static int number_after(struct frame *f, int at, double *ret, const char **ret_unit)
 {
     *ret_unit = NULL;
-    while (at < f->q->n && (str_eq(token(f, at), "the") || str_eq(token(f, at), "about")))
+    while (at < f->q->n && (str_eq(fr_token(f, at), "the") || str_eq(fr_token(f, at), "about")))
         at++;
     if (at >= f->q->n)
         return 0;
-    if (f->q->t[at].is_number && !f->q->t[at].quoted && !is_one(token(f, at))) {
+    if (f->q->t[at].is_number && !f->q->t[at].quoted && !is_one(fr_token(f, at))) {
         *ret = f->q->t[at].number;
         if (strchr(f->q->t[at].text, '%'))
             *ret_unit = "%";
         at++;
-    } else if (is_one(token(f, at)) && fr_is_unit(token(f, at + 1))) {
+    } else if (is_one(fr_token(f, at)) && fr_is_unit(fr_token(f, at + 1))) {
         *ret = 1;
         at++;
-    } else if (str_eq(token(f, at), "one")) {
+    } else if (str_eq(fr_token(f, at), "one")) {
         *ret = 1;
         at++;
-    } else if (str_eq(token(f, at), "once")) {
+    } else if (str_eq(fr_token(f, at), "once")) {
         *ret = 1;
         *ret_unit = "times";
         return at + 1;
     } else {
         return 0;
     }
-    if (fr_is_unit(token(f, at)) || str_eq(token(f, at), "times"))
-        *ret_unit = token(f, at++);
+    if (fr_is_unit(fr_token(f, at)) || str_eq(fr_token(f, at), "times"))
+        *ret_unit = fr_token(f, at++);
     return at;
 }
 
@@ -86,7 +81,7 @@ static bool speaks_of_people(const struct frame *f, int end)
     for (int i = 0; i < end; i++) {
         struct nl_lex lex;
         nl_lex_find(f->q->t[i].text, &lex);
-        if ((lex.is_noun && lex.is_person) || str_eq(token(f, i), "people"))
+        if ((lex.is_noun && lex.is_person) || str_eq(fr_token(f, i), "people"))
             return true;
     }
     return false;
@@ -111,7 +106,7 @@ static bool implied_column(const struct frame *f, int i, int table, int after, s
             return true;
         }
     }
-    bool together = str_eq(token(f, after), "in") && str_eq(token(f, after + 1), "total");
+    bool together = str_eq(fr_token(f, after), "in") && str_eq(fr_token(f, after + 1), "total");
     if (fr_amount_of_verb(f, at, ret)) {
         f->q->t[at - 1].is_stop = true;
         if (together)
@@ -199,13 +194,8 @@ static bool compared_column(struct frame *f, int i, int after, const char *unit,
             const struct nl_column *col = &f->s->tables[table].columns[c];
             if (!fr_is_measure(col) || fr_unit_factor(col, unit) == 0)
                 continue;
-            bool named = false;
-            for (int w = 0; w < col->words.n; w++)
-                named |= fr_is_unit(col->words.words[w]) || str_eq(col->words.stems[w], "pric") ||
-                         str_eq(col->words.stems[w], "cost") ||
-                         str_eq(col->words.stems[w], "total") ||
-                         str_eq(col->words.stems[w], "amount");
-            if (named) {
+            if (fr_has_unit(col) || fr_names_column(col, "pric") || fr_names_column(col, "cost") ||
+                fr_names_column(col, "total") || fr_names_column(col, "amount")) {
                 *ret = (struct nl_ref){ table, c };
                 found++;
             }
@@ -239,7 +229,7 @@ void fr_read_comparisons(struct frame *f)
                 continue;
             n = number->number;
             after = m->end;
-            unit = fr_is_unit(token(f, after)) ? token(f, after) : NULL;
+            unit = fr_is_unit(fr_token(f, after)) ? fr_token(f, after) : NULL;
             if (!compared_column(f, i - 1, after + (unit != NULL), unit, NULL, &ref, &having,
                                  &used))
                 continue;
@@ -269,7 +259,7 @@ void fr_read_comparisons(struct frame *f)
         if (!fr_is(m, FM_BETWEEN) || m->used)
             continue;
         int mid = number_after(f, m->end, &n, &unit);
-        if (!mid || !(str_eq(token(f, mid), "and") || str_eq(token(f, mid), "to")))
+        if (!mid || !(str_eq(fr_token(f, mid), "and") || str_eq(fr_token(f, mid), "to")))
             continue;
         int after = number_after(f, mid + 1, &n2, &unit2);
         if (!after || (!unit && !unit2 && n >= 1900 && n <= 2100 && n2 >= 1900 && n2 <= 2100))
@@ -294,12 +284,12 @@ void fr_read_spans(struct frame *f)
     for (int i = 0; i + 1 < f->m.n; i++) {
         struct nl_mention *a = fr_at(f, i), *b = fr_at(f, i + 1), *c = fr_at(f, i + 2);
         if (b && fr_is(b, FM_CMP) && !b->used && b->start == a->end && c && c->start == b->end &&
-            str_eq(token(f, b->end - 1), "to")) { /* "from 90 up to 100 points" */
+            str_eq(fr_token(f, b->end - 1), "to")) { /* "from 90 up to 100 points" */
             b->used = true;
             b = c;
             c = fr_at(f, i + 3);
         }
-        bool to = str_eq(token(f, b->start - 1), "to") || str_eq(token(f, b->start - 1), "-");
+        bool to = str_eq(fr_token(f, b->start - 1), "to") || str_eq(fr_token(f, b->start - 1), "-");
         if (a->kind != KIND_NUMBER || a->used || b->kind != KIND_NUMBER || b->used || !to ||
             b->start > a->end + 2)
             continue;
@@ -351,10 +341,10 @@ void fr_read_equals(struct frame *f)
         }
         bool of = before &&
                   (m->start - before->end == 0 ||
-                   (m->start - before->end <= 2 &&
-                    (str_eq(token(f, before->end), "of") || str_eq(token(f, before->end), "is") ||
-                     str_eq(token(f, before->end), "was") ||
-                     str_eq(token(f, before->end), "equals"))));
+                   (m->start - before->end <= 2 && (str_eq(fr_token(f, before->end), "of") ||
+                                                    str_eq(fr_token(f, before->end), "is") ||
+                                                    str_eq(fr_token(f, before->end), "was") ||
+                                                    str_eq(fr_token(f, before->end), "equals"))));
         if (fr_is_col(before) && of && !before->used && !nl_is_date(fr_c(f, before->ref)))
             c = before;
         else if (fr_is_col(next) && next->start == m->end && !next->used &&

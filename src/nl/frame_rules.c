@@ -188,8 +188,8 @@ bool fr_apply_list(struct frame *f)
         fr_show(f, fr_item(fr_none, FUNC_COUNT));
         return fr_join(f) && fr_finish(f);
     }
-    if (f->r.n_select == 1 && f->head < 0 && !times &&
-        fr_is_category(f, f->r.select[0].ref) && !fr_c(f, f->r.select[0].ref)->is_unique)
+    if (f->r.n_select == 1 && f->head < 0 && !times && fr_is_category(f, f->r.select[0].ref) &&
+        !fr_c(f, f->r.select[0].ref)->is_unique)
         f->r.distinct = true; /* "which categories are there" */
     bool columns = f->r.n_select > 0;
     bool acts = f->q->n > 2 && str_eq(f->q->t[0].text, "what") &&

@@ -138,18 +138,14 @@ static bool read_per_unit(struct frame *f, int i)
     if (!fr_is(m, FM_EACH) || m->arg != 1 || m->used || !fr_is_col(before) || before->used ||
         !fr_is_measure(fr_c(f, before->ref)))
         return false;
-    for (int k = 0; k < f->m.n; k++)
-        if (f->m.m[k].start <= at && f->m.m[k].end > at)
-            return false;
+    if (fr_mention_of(f, at))
+        return false;
     bool square = at + 1 < f->q->n && str_eq(f->q->t[at].text, "square");
     const char *unit = square ? "sqm" : at < f->q->n ? f->q->t[at].text : "";
     int found = -1, n = 0, table = before->ref.table;
     for (int c = 0; c < f->s->tables[table].n_columns && fr_is_unit(unit); c++) {
         const struct nl_column *col = &f->s->tables[table].columns[c];
-        bool named = false;
-        for (int w = 0; w < col->words.n; w++)
-            named |= fr_is_unit(col->words.words[w]);
-        if (named && fr_is_measure(col) && fr_unit_factor(col, unit) == 1 &&
+        if (fr_has_unit(col) && fr_is_measure(col) && fr_unit_factor(col, unit) == 1 &&
             c != before->ref.column) {
             found = c;
             n++;
@@ -458,10 +454,8 @@ static void read_counts(struct frame *f)
             int at = m->end;
             while (at < f->q->n && f->q->t[at].is_stop)
                 at++;
-            bool linked = false;
-            for (int j = 0; j < f->m.n; j++)
-                linked |= f->m.m[j].start <= at && f->m.m[j].end > at;
-            if (f->s->n_tables == 1 && f->noun < 0 && at < f->q->n && !linked && at - m->end <= 1)
+            if (f->s->n_tables == 1 && f->noun < 0 && at < f->q->n && !fr_mention_of(f, at) &&
+                at - m->end <= 1)
                 f->noun = at;
         } else {
             m->used = true;

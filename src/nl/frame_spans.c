@@ -17,14 +17,6 @@ static void value_span(struct frame *f, struct nl_spans *sp, int i, int end, str
     (void)f;
 }
 
-static bool names_column(const struct nl_column *c, const char *stem)
-{
-    for (int w = 0; w < c->words.n; w++)
-        if (str_eq(c->words.stems[w], stem))
-            return true;
-    return false;
-}
-
 static bool names_table(const struct frame *f, const char *stem)
 {
     for (int t = 0; t < f->s->n_tables; t++)
@@ -57,7 +49,7 @@ static void link_opposites(struct frame *f, struct nl_spans *sp)
             for (int tb = 0; tb < f->s->n_tables && stems[k]; tb++)
                 for (int c = 0; c < f->s->tables[tb].n_columns; c++) {
                     const struct nl_column *col = &f->s->tables[tb].columns[c];
-                    if (!names_column(col, stems[k]))
+                    if (!fr_names_column(col, stems[k]))
                         continue;
                     const char *head = col->words.stems[col->words.n - 1];
                     bool whole = col->words.n == 1 || str_eq(head, stems[k]) ||
@@ -80,10 +72,10 @@ static void link_opposites(struct frame *f, struct nl_spans *sp)
         for (int tb = 0; tb < f->s->n_tables; tb++)
             for (int c = 0; c < f->s->tables[tb].n_columns; c++) {
                 const struct nl_column *col = &f->s->tables[tb].columns[c];
-                bool late = names_column(col, "lat") || names_column(col, "late") ||
-                            names_column(col, "delay") || names_column(col, "overdu");
-                bool ontime = names_column(col, "ontim") || names_column(col, "punctual") ||
-                              (names_column(col, "on") && names_column(col, "tim"));
+                bool late = fr_names_column(col, "lat") || fr_names_column(col, "late") ||
+                            fr_names_column(col, "delay") || fr_names_column(col, "overdu");
+                bool ontime = fr_names_column(col, "ontim") || fr_names_column(col, "punctual") ||
+                              (fr_names_column(col, "on") && fr_names_column(col, "tim"));
                 if (col->is_flag && (late || ontime))
                     value_span(f, sp, i, i + 2, (struct nl_ref){ tb, c }, late ? col->no : col->yes,
                                2.6);
@@ -96,7 +88,7 @@ static void link_opposites(struct frame *f, struct nl_spans *sp)
         for (int tb = 0; tb < f->s->n_tables; tb++)
             for (int c = 0; c < f->s->tables[tb].n_columns; c++) {
                 const struct nl_column *col = &f->s->tables[tb].columns[c];
-                if (col->is_flag && names_column(col, f->q->t[i + 1].stem))
+                if (col->is_flag && fr_names_column(col, f->q->t[i + 1].stem))
                     value_span(f, sp, i, i + 2, (struct nl_ref){ tb, c }, col->no, 2.3);
             }
     }
@@ -132,8 +124,8 @@ static void link_countries(struct frame *f, struct nl_spans *sp)
             for (const struct nl_value *v = key ? nl_find_value(f->s, key, NULL) : NULL; v;
                  v = nl_find_value(f->s, key, v)) {
                 const struct nl_column *c = &f->s->tables[v->table].columns[v->column];
-                bool code = strlen(v->text) <= 3 && !names_column(c, "country") &&
-                            !names_column(c, "nation") && !names_column(c, "code");
+                bool code = strlen(v->text) <= 3 && !fr_names_column(c, "country") &&
+                            !fr_names_column(c, "nation") && !fr_names_column(c, "code");
                 if (!v->is_part && !code)
                     value_span(f, sp, i, i + 1, (struct nl_ref){ v->table, v->column }, v->text,
                                1.3);
@@ -271,7 +263,7 @@ static void link_letters(struct frame *f, struct nl_spans *sp)
         for (int tb = 0; tb < f->s->n_tables; tb++)
             for (int c = 0; c < f->s->tables[tb].n_columns; c++) {
                 const struct nl_column *col = &f->s->tables[tb].columns[c];
-                for (size_t v = 0; v < col->n_values && names_column(col, b->stem); v++)
+                for (size_t v = 0; v < col->n_values && fr_names_column(col, b->stem); v++)
                     if (str_eq(col->values[v], t->raw))
                         value_span(f, sp, i, i + 1, (struct nl_ref){ tb, c }, col->values[v], 1.5);
             }
@@ -293,7 +285,7 @@ static void link_events(struct frame *f, struct nl_spans *sp)
         for (int tb = 0; tb < f->s->n_tables; tb++)
             for (int c = 0; c < f->s->tables[tb].n_columns; c++) {
                 const struct nl_column *col = &f->s->tables[tb].columns[c];
-                if (!nl_is_date(col) || !names_column(col, t->stem) || names_table(f, t->stem))
+                if (!nl_is_date(col) || !fr_names_column(col, t->stem) || names_table(f, t->stem))
                     continue;
                 struct nl_mention *m = nl_add_span(sp, KIND_TABLE, i, i + 1, 1.1);
                 if (!m)

@@ -156,9 +156,8 @@ static void read_target(struct frame *f, int i, const char *hint)
                 break;
             }
             /* "provides the most items": different ones */
-            if (f->super_amount && fr_is_col(t) && !t->used && has_entity(f) &&
-                t->score >= 0.8 && !fr_same(t->ref, f->entity) && fr_is_category(f, t->ref) &&
-                fr_gap(f, m, t) == 0) {
+            if (f->super_amount && fr_is_col(t) && !t->used && has_entity(f) && t->score >= 0.8 &&
+                !fr_same(t->ref, f->entity) && fr_is_category(f, t->ref) && fr_gap(f, m, t) == 0) {
                 f->by = fr_item(t->ref, FUNC_COUNT_DISTINCT);
                 t->used = f->has_by = true;
                 break;

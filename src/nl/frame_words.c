@@ -334,6 +334,14 @@ bool fr_is_unit(const char *word)
     return false;
 }
 
+bool fr_has_unit(const struct nl_column *c)
+{
+    for (int w = 0; w < c->words.n; w++)
+        if (fr_is_unit(c->words.words[w]))
+            return true;
+    return false;
+}
+
 double fr_unit_factor(const struct nl_column *c, const char *said)
 {
     char of = 0;
@@ -349,8 +357,7 @@ double fr_unit_factor(const struct nl_column *c, const char *said)
         for (size_t i = 0; i < ARRAY_SIZE(units); i++)
             if (str_eq(units[i].word, c->words.words[w]) && units[i].of == of)
                 return size / units[i].size;
-    for (int w = c->words.n - 1; w >= 0; w--) /* a column in per cent is not in euros */
-        if (fr_is_unit(c->words.words[w]))
-            return 0;
+    if (fr_has_unit(c)) /* a column in per cent is not in euros */
+        return 0;
     return of == '$' || of == 'n' || of == '%' ? 1 : 0;
 }

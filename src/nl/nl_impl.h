@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "base/macros.h"
+#include "base/str.h"
 #include "nl/lexicon.h"
 #include "nl/nl.h"
 #include "plan/plan_schema.h"
@@ -187,6 +189,17 @@ struct nl_tokens {
 
 int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, struct err *err);
 /* The stem of a word in lower case, in the arena. NULL when it is full. */
+static inline bool nl_is_one_of(const char *word, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(word, list[i]))
+            return true;
+    return false;
+}
+#define ONE_OF(word, ...)                                                                          \
+    nl_is_one_of((word), (const char *const[]){ __VA_ARGS__ },                                     \
+                 ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
+
 const char *nl_stem(struct arena *a, const char *word);
 /* "qty" is "quantity"; NULL for what is no abbreviation. */
 const char *nl_in_full(const char *word);
