@@ -53,7 +53,7 @@ endif
 
 # ---- flags -------------------------------------------------------------------------------------------------------------
 
-PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libpq libcurl libedit libseccomp libcrypto expat xlsxwriter freexl libzstd python-$(PYTHON_VERSION)-embed cmocka
+PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libpq libcurl libedit libseccomp libcrypto expat xlsxwriter freexl libzip libzstd python-$(PYTHON_VERSION)-embed cmocka
 MISSING := $(shell for p in $(PACKAGES); do pkg-config --exists $$p 2>/dev/null || echo $$p; done)
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 
@@ -91,7 +91,7 @@ PYTHON_STATIC := -no-pie -Wl,--whole-archive $(LIBPYTHON) -Wl,--no-whole-archive
 PYTHON_SHARED := -pie $(call pkg,--libs,python-$(PYTHON_VERSION)-embed)
 PYTHON_NEEDS := $(call pkg,--libs,zlib expat) -lm -lpthread -ldl
 LINK_PYTHON := $(BUILD)/gen/link-python
-LIBS_kernel = -L$(BOUND) -lduckdb @$(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp xlsxwriter sqlite3 freexl libzstd) $(PYTHON_NEEDS)
+LIBS_kernel = -L$(BOUND) -lduckdb @$(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp xlsxwriter sqlite3 freexl libzip libzstd) $(PYTHON_NEEDS)
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/riddle'
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call archives,$(DIRS_kernel)) $(LINK_
 FUZZ_C := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_C))
 # From the kernel only what needs neither CPython nor DuckDB.
-LIBS_fuzz = $(call pkg,--libs,freexl libzstd) -lm
+LIBS_fuzz = $(call pkg,--libs,freexl libzip libzstd expat) -lm
 FUZZ_LIBS := $(call archives,$(filter-out cli,$(DIRS_riddle)) kernel)
 
 $(BUILD)/obj/fuzz/%.o: tests/fuzz/%.c $(BUILD)/flags | $(PLATFORM) packages-present

@@ -17,13 +17,13 @@ static const char *const text_endings[] = { ".txt", ".dat", ".data", NULL };
 static const char *const book_endings[] = { ".xlsx", ".xlsm", ".xls", ".ods", NULL };
 
 /* Of the name of the file alone. What programs leave in archives begins with a dot. */
-static bool is_candidate(const struct zip_entry *e, const char *const *endings)
+static bool is_candidate(const char *name, const char *const *endings)
 {
-    const char *slash = memrchr(e->name, '/', e->name_len);
-    const char *base = slash ? slash + 1 : e->name;
-    size_t n = e->name_len - (size_t)(base - e->name);
+    const char *slash = strrchr(name, '/');
+    const char *base = slash ? slash + 1 : name;
+    size_t n = strlen(base);
 
-    if (n == 0 || base[0] == '.' || (e->name_len >= 9 && strncasecmp(e->name, "__MACOSX/", 9) == 0))
+    if (n == 0 || base[0] == '.' || strncasecmp(name, "__MACOSX/", 9) == 0)
         return false;
     for (; *endings; endings++) {
         size_t k = strlen(*endings);
@@ -34,20 +34,20 @@ static bool is_candidate(const struct zip_entry *e, const char *const *endings)
     return false;
 }
 
-static size_t count(const struct zip *z, const char *const *endings)
+static size_t count(const struct package *p, const char *const *endings)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < z->n_entries; i++)
-        n += is_candidate(&z->entries[i], endings);
+    for (int64_t i = 0; i < p->n_entries; i++)
+        n += is_candidate(package_name(p, i), endings);
     return n;
 }
 
 /* Documents of office programs are archives, too, and have files of data inside. */
-static bool is_document(const struct zip *z)
+static bool is_document(const struct package *p)
 {
-    return zip_find(z, "[Content_Types].xml") || zip_find(z, "xl/workbook.xml") ||
-           zip_find(z, "xl/workbook.bin") || zip_find(z, "META-INF/manifest.xml");
+    return package_find(p, "[Content_Types].xml") >= 0 || package_find(p, "xl/workbook.xml") >= 0 ||
+           package_find(p, "xl/workbook.bin") >= 0 || package_find(p, "META-INF/manifest.xml") >= 0;
 }
 
 int archive_open(const char *path, struct archive **ret, struct err *err)
@@ -59,17 +59,17 @@ int archive_open(const char *path, struct archive **ret, struct err *err)
     if (!a)
         return err_set(err, ERR_NO_MEMORY, "out of memory for an archive");
     r = fd_map_file(path, &a->file, err);
-    if (r == 0 && zip_open(&a->zip, a->file.data, a->file.len, &damaged) == 0 &&
-        !is_document(&a->zip)) {
+    if (r == 0 && package_open(&a->package, a->file.data, a->file.len, &damaged) == 0 &&
+        !is_document(&a->package)) {
         a->endings = table_endings;
-        a->n_files = count(&a->zip, a->endings);
+        a->n_files = count(&a->package, a->endings);
         if (a->n_files == 0) {
             a->endings = text_endings;
-            a->n_files = count(&a->zip, a->endings);
+            a->n_files = count(&a->package, a->endings);
         }
         if (a->n_files == 0) {
             a->endings = book_endings;
-            a->has_book = count(&a->zip, a->endings) == 1;
+            a->has_book = count(&a->package, a->endings) == 1;
             a->n_files = a->has_book;
         }
     }
@@ -85,22 +85,21 @@ void archive_close(struct archive *a)
 {
     if (!a)
         return;
-    zip_finish(&a->zip);
+    package_finish(&a->package);
     fd_mapping_finish(&a->file);
     free(a);
 }
 
-const struct zip_entry *archive_next(struct archive *a)
+int64_t archive_next(struct archive *a)
 {
-    while (a->next < a->zip.n_entries) {
-        const struct zip_entry *e = &a->zip.entries[a->next++];
+    while (a->next < a->package.n_entries) {
+        int64_t entry = a->next++;
+        const char *name = package_name(&a->package, entry);
 
-        if (is_candidate(e, a->endings) &&
-            (!a->wanted ||
-             (strlen(a->wanted) == e->name_len && memcmp(a->wanted, e->name, e->name_len) == 0)))
-            return e;
+        if (is_candidate(name, a->endings) && (!a->wanted || str_eq(a->wanted, name)))
+            return entry;
     }
-    return NULL;
+    return -1;
 }
 
 static int refuse(const struct archive *a, int r, const struct err *why, struct err *err)
@@ -111,20 +110,21 @@ static int refuse(const struct archive *a, int r, const struct err *why, struct 
     return err_set(err, why->code, "%s", why->message);
 }
 
-int archive_unpack(struct archive *a, const struct zip_entry *entry, int fd,
-                   const struct archive_hooks *hooks, struct err *err)
+int archive_unpack(struct archive *a, int64_t entry, int fd, const struct archive_hooks *hooks,
+                   struct err *err)
 {
-    auto_zip_stream struct zip_stream *stream = NULL;
+    auto_package_stream struct package_stream *stream = NULL;
     auto_free char *block = malloc(BLOCK_BYTES);
     struct err why = ERR_INIT;
     ssize_t n = 0;
     int r;
 
-    str_show(entry->name, entry->name_len, a->member, sizeof(a->member));
+    const char *name = package_name(&a->package, entry);
+    str_show(name, strlen(name), a->member, sizeof(a->member));
     if (!block)
         return err_set(err, ERR_NO_MEMORY, "out of memory for unpacking");
-    r = zip_stream_open(&a->zip, entry, hooks->max_bytes, &stream, &why);
-    while (r == 0 && (n = zip_stream_read(stream, block, BLOCK_BYTES, &why)) > 0) {
+    r = package_stream_open(&a->package, entry, hooks->max_bytes, &stream, &why);
+    while (r == 0 && (n = package_stream_read(stream, block, BLOCK_BYTES, &why)) > 0) {
         if (hooks->must_stop(hooks->arg))
             return err_set(err, ERR_CANCELLED, "interrupted");
         r = fd_write_all(fd, block, (size_t)n, &why);

@@ -7,17 +7,18 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "base/fdio.h"
-#include "kernel/ingest/xlsx/zip.h"
+#include "kernel/ingest/xlsx/package.h"
 
 #define ARCHIVE_NAME_SIZE 256
 
 struct archive {
     struct fd_mapping file;
-    struct zip zip;
+    struct package package;
     const char *const *endings;     /* of the files that may be tables */
     const char *wanted;             /* the only one to be read; NULL: all */
     bool has_book;                  /* one workbook, and no table besides */
-    size_t next, n_files;           /* n_files: that may be tables */
+    int64_t next;                   /* entry to be looked at */
+    size_t n_files;                 /* that may be tables */
     size_t n_own_scratch;           /* scratch files that are not of one file */
     char member[ARCHIVE_NAME_SIZE]; /* the file that was unpacked last */
 };
@@ -32,10 +33,10 @@ struct archive_hooks {
 int archive_open(const char *path, struct archive **ret, struct err *err);
 void archive_close(struct archive *a); /* takes NULL */
 
-/* The next file that may be a table; NULL: that was the last one. */
-const struct zip_entry *archive_next(struct archive *a);
+/* The next file that may be a table; -1: that was the last one. */
+int64_t archive_next(struct archive *a);
 /* Writes it to fd. VALIDATION says what is wrong with it; CANCELLED. */
-int archive_unpack(struct archive *a, const struct zip_entry *entry, int fd,
-                   const struct archive_hooks *hooks, struct err *err);
+int archive_unpack(struct archive *a, int64_t entry, int fd, const struct archive_hooks *hooks,
+                   struct err *err);
 
 #endif

@@ -366,14 +366,14 @@ static int next_sheet(struct data_source *s, const struct sql_ingest *in, struct
 static int next_member(struct data_source *s, const struct sql_ingest *in,
                        const struct data_hooks *hooks, struct err *err)
 {
-    const struct zip_entry *entry = archive_next(s->archive);
+    int64_t entry = archive_next(s->archive);
     struct archive_hooks unpacking = { .must_stop = hooks->must_stop, .arg = hooks->arg };
     unsigned char head[HEAD_BYTES];
     auto_close int fd = -1;
     size_t len;
     int r;
 
-    if (!entry)
+    if (entry < 0)
         return 0;
     drop_scratch(s, s->archive->n_own_scratch);
     s->records = (struct json_records){ 0 };
@@ -404,7 +404,7 @@ static int take_book(struct data_source *s, const struct sql_ingest *in,
                      const struct data_hooks *hooks, struct err *err)
 {
     struct archive_hooks unpacking = { .must_stop = hooks->must_stop, .arg = hooks->arg };
-    const struct zip_entry *entry = archive_next(s->archive);
+    int64_t entry = archive_next(s->archive);
     auto_close int fd = -1;
     int r = data_source_add_scratch(s, in->temp_directory, ".book", &fd, err);
 

@@ -14,7 +14,6 @@
 #include "kernel/ingest/xlsx/xlsx_impl.h"
 
 #define MAX_HIDDEN_BYTES (64 * 1024)
-#define MAX_ATTRIBUTE_BYTES (64 * 1024)
 #define ROWS_BETWEEN_CHECKS 256
 
 /* ---- which sheets there are ---- */
@@ -30,12 +29,9 @@ static bool is_hidden(const struct buf *hidden, const char *style)
 
 static int note_style(struct xml *x, const struct buf *style, struct buf *hidden, struct err *err)
 {
-    auto_buf struct buf display = BUF_INIT(MAX_ATTRIBUTE_BYTES);
-    int r = xml_attribute_text(x, "display", &display, err);
-
-    if (r < 0 || !str_eq(buf_cstr(&display), "false"))
-        return r;
-    r = buf_append(hidden, buf_cstr(style), strlen(buf_cstr(style)) + 1, err);
+    if (!str_eq(xml_attribute(x, "display"), "false"))
+        return 0;
+    int r = buf_append(hidden, buf_cstr(style), strlen(buf_cstr(style)) + 1, err);
     return r == -ERR_TOO_LARGE ? err_set(err, ERR_VALIDATION, "it has too many styles") : r;
 }
 
@@ -43,22 +39,19 @@ static int note_style(struct xml *x, const struct buf *style, struct buf *hidden
 static int note_table(struct xlsx_book *b, struct xml *x, const struct buf *hidden, size_t place,
                       struct err *err)
 {
-    auto_buf struct buf text = BUF_INIT(MAX_ATTRIBUTE_BYTES);
     char id[24];
-    int r = xml_attribute_text(x, "style-name", &text, err);
 
-    if (r < 0 || is_hidden(hidden, buf_cstr(&text)))
-        return r;
+    if (is_hidden(hidden, xml_attribute(x, "style-name")))
+        return 0;
     snprintf(id, sizeof(id), "%zu", place);
-    r = xml_attribute_text(x, "name", &text, err);
-    return r < 0 ? r : xlsx_add_sheet(b, id, buf_cstr(&text), err);
+    return xlsx_add_sheet(b, id, xml_attribute(x, "name"), err);
 }
 
 int ods_list_sheets(struct xlsx_book *b, struct err *err)
 {
-    auto_zip_stream struct zip_stream *stream = NULL;
+    auto_package_stream struct package_stream *stream = NULL;
     auto_xml struct xml x = { 0 };
-    auto_buf struct buf style = BUF_INIT(MAX_ATTRIBUTE_BYTES);
+    auto_buf struct buf style = BUF_INIT(XML_MAX_TAG_BYTES);
     auto_buf struct buf hidden = BUF_INIT(MAX_HIDDEN_BYTES);
     bool any = false;
     size_t place = 0;
@@ -73,9 +66,10 @@ int ods_list_sheets(struct xlsx_book *b, struct err *err)
             break;
         r = 0;
         any = any || (token == XML_START && xml_is(&x, "spreadsheet"));
-        if (token == XML_START && xml_is(&x, "style") && !any)
-            r = xml_attribute_text(&x, "name", &style, err);
-        else if (token == XML_START && xml_is(&x, "table-properties") && !any)
+        if (token == XML_START && xml_is(&x, "style") && !any) {
+            buf_clear(&style);
+            r = buf_append_str(&style, xml_attribute(&x, "name"), err);
+        } else if (token == XML_START && xml_is(&x, "table-properties") && !any)
             r = note_style(&x, &style, &hidden, err);
         else if (token == XML_START && xml_is(&x, "table") && any) {
             r = note_table(b, &x, &hidden, place++, err);
@@ -111,12 +105,8 @@ struct ods_sheet {
 
 static int64_t repeated(const struct xml *x, const char *name)
 {
-    struct xml_attributes a = xml_attributes(x);
-    int64_t n = 1;
+    int64_t n = strtoll(xml_attribute(x, name), NULL, 10);
 
-    while (xml_next_attribute(&a))
-        if (xml_attribute_is(&a, name))
-            n = strtoll(a.value, NULL, 10); /* ends at the quote at the latest */
     return n < 1 ? 1 : n;
 }
 
@@ -236,8 +226,6 @@ static int add_cell(struct ods_sheet *s, bool text, const char *from, size_t len
     if (s->column + n > XLSX_MAX_COLUMNS)
         return err_set(err, ERR_VALIDATION, "row %" PRId64 " has more than %d columns", s->row,
                        XLSX_MAX_COLUMNS);
-    if (!str_is_utf8(from, len))
-        return err_set(err, ERR_VALIDATION, "a cell in row %" PRId64 " is not UTF-8", s->row);
     r = buf_append(&s->text, from, len, err);
     if (r == 0)
         r = buf_append(&s->cells, &c, sizeof(c), err);
@@ -280,25 +268,17 @@ static int read_cell(struct ods_sheet *s, struct err *err)
         { "date", "date-value" },    { "time", "time-value" },  { "boolean", "boolean-value" },
         { "string", "string-value" }
     };
-    struct xml_attributes a = xml_attributes(&s->x);
     int64_t n = repeated(&s->x, "number-columns-repeated");
     auto_buf struct buf value = BUF_INIT(XLSX_MAX_CELL_BYTES);
-    bool is_error = false, formula = false;
-    char type[16] = "";
+    bool is_error = xml_has(&s->x, "value-type", "error");
+    bool formula = *xml_attribute(&s->x, "formula");
+    char type[16];
     int r = 0;
 
-    while (xml_next_attribute(&a)) {
-        formula = formula || xml_attribute_is(&a, "formula");
-        if (!xml_attribute_is(&a, "value-type"))
-            continue;
-        is_error = is_error || (a.value_len == 5 && memcmp(a.value, "error", 5) == 0);
-        if (!*type)
-            snprintf(type, sizeof(type), "%.*s", (int)MIN_OF(a.value_len, sizeof(type) - 1),
-                     a.value);
-    }
+    snprintf(type, sizeof(type), "%s", xml_attribute(&s->x, "value-type"));
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
         if (str_eq(type, names[i][0]))
-            r = xml_attribute_text(&s->x, names[i][1], &value, err);
+            r = buf_append_str(&value, xml_attribute(&s->x, names[i][1]), err);
     if (r == 0)
         r = collect_cell(s, err);
     if (r < 0)
@@ -377,7 +357,7 @@ static int read_row(struct ods_sheet *s, struct err *err)
 }
 
 /* Rows may be in groups, and sheets may have other tables in them. */
-static int read_table(struct ods_sheet *s, const struct zip_stream *stream, struct err *err)
+static int read_table(struct ods_sheet *s, const struct package_stream *stream, struct err *err)
 {
     const struct xlsx_options *o = &s->b->options;
     size_t depth = s->x.depth;
@@ -395,7 +375,7 @@ static int read_table(struct ods_sheet *s, const struct zip_stream *stream, stru
         if (xml_is(&s->x, "table-row")) {
             r = read_row(s, err);
             if (o->progress)
-                o->progress(o->progress_arg, zip_stream_progress(stream));
+                o->progress(o->progress_arg, package_stream_progress(stream));
         } else if (!xml_is(&s->x, "table-rows") && !xml_is(&s->x, "table-row-group") &&
                    !xml_is(&s->x, "table-header-rows")) {
             r = xml_skip(&s->x, err);
@@ -414,7 +394,7 @@ static void ods_sheet_finish(struct ods_sheet *s)
 
 int ods_read_sheet(struct xlsx_book *b, size_t which, struct sheet_writer *w, struct err *err)
 {
-    auto_zip_stream struct zip_stream *stream = NULL;
+    auto_package_stream struct package_stream *stream = NULL;
     __attribute__((cleanup(ods_sheet_finish))) struct ods_sheet s = { .b = b, .w = w };
     size_t place = strtoul(b->sheets[which].id, NULL, 10), at = 0;
     bool any = false;

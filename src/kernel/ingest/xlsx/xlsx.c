@@ -17,7 +17,6 @@
 #define MAX_RELATIONSHIPS 10000
 #define MAX_STYLES 65536
 #define MAX_STRINGS (1u << 24)
-#define MAX_ATTRIBUTE_BYTES (64 * 1024)
 
 /* ---- pieces -------------------------------------------------------------------------------------------------------- */
 
@@ -68,17 +67,17 @@ int xlsx_collect_text(struct xml *x, bool runs, struct buf *out, struct err *err
     }
 }
 
-int xlsx_open_part(struct xlsx_book *wb, const char *path, struct zip_stream **ret_stream,
+int xlsx_open_part(struct xlsx_book *wb, const char *path, struct package_stream **ret_stream,
                    struct xml *x, struct err *err)
 {
-    const struct zip_entry *entry = path && path[0] ? zip_find(&wb->zip, path) : NULL;
+    int64_t entry = path && path[0] ? package_find(&wb->package, path) : -1;
     int r;
 
-    if (!entry)
+    if (entry < 0)
         return 0;
-    r = zip_stream_open(&wb->zip, entry, XLSX_MAX_PART_BYTES, ret_stream, err);
+    r = package_stream_open(&wb->package, entry, XLSX_MAX_PART_BYTES, ret_stream, err);
     if (r == 0)
-        r = xml_init(x, zip_stream_read, *ret_stream, err);
+        r = xml_init(x, package_stream_read, *ret_stream, err);
     return r < 0 ? r : 1;
 }
 
@@ -114,12 +113,8 @@ static int each_relationship(struct xlsx_book *wb, const char *path, const char 
                                           const char *target, struct err *err),
                              void *arg, struct err *err)
 {
-    auto_zip_stream struct zip_stream *stream = NULL;
+    auto_package_stream struct package_stream *stream = NULL;
     auto_xml struct xml x = { 0 };
-    auto_buf struct buf id = BUF_INIT(MAX_ATTRIBUTE_BYTES);
-    auto_buf struct buf type = BUF_INIT(MAX_ATTRIBUTE_BYTES);
-    auto_buf struct buf target = BUF_INIT(MAX_ATTRIBUTE_BYTES);
-    auto_buf struct buf mode = BUF_INIT(MAX_ATTRIBUTE_BYTES);
     size_t n = 0;
     int r = xlsx_open_part(wb, path, &stream, &x, err);
 
@@ -136,20 +131,11 @@ static int each_relationship(struct xlsx_book *wb, const char *path, const char 
         if (++n > MAX_RELATIONSHIPS)
             return err_set(err, ERR_VALIDATION, "it has more than %d relationships",
                            MAX_RELATIONSHIPS);
-        r = xml_attribute_text(&x, "Id", &id, err);
-        if (r == 0)
-            r = xml_attribute_text(&x, "Type", &type, err);
-        if (r == 0)
-            r = xml_attribute_text(&x, "Target", &target, err);
-        if (r == 0)
-            r = xml_attribute_text(&x, "TargetMode", &mode, err);
-        if (r < 0)
-            return r;
-        const char *slash = strrchr(buf_cstr(&type), '/');
-        if (str_eq(buf_cstr(&mode), "External") ||
-            !resolve(directory, buf_cstr(&target), resolved, sizeof(resolved)))
+        const char *slash = strrchr(xml_attribute(&x, "Type"), '/');
+        if (str_eq(xml_attribute(&x, "TargetMode"), "External") ||
+            !resolve(directory, xml_attribute(&x, "Target"), resolved, sizeof(resolved)))
             continue;
-        r = visit(arg, slash ? slash + 1 : "", buf_cstr(&id), resolved, err);
+        r = visit(arg, slash ? slash + 1 : "", xml_attribute(&x, "Id"), resolved, err);
         if (r < 0)
             return r;
     }
@@ -171,8 +157,6 @@ int xlsx_add_sheet(struct xlsx_book *b, const char *id, const char *name, struct
 {
     if (b->n_sheets == XLSX_MAX_SHEETS)
         return err_set(err, ERR_VALIDATION, "it has more than %d sheets", XLSX_MAX_SHEETS);
-    if (!str_is_utf8(name, strlen(name)))
-        return err_set(err, ERR_VALIDATION, "the name of a sheet is not UTF-8");
     if (b->n_sheets == b->sheets_cap) {
         size_t cap = b->sheets_cap ? 2 * b->sheets_cap : 16;
         struct xlsx_sheet *more = realloc(b->sheets, cap * sizeof(*more));
@@ -209,24 +193,18 @@ static int note_part(void *arg, const char *kind, const char *id, const char *ta
 
 static int note_sheet(struct xlsx_book *wb, struct xml *x, struct err *err)
 {
-    auto_buf struct buf id = BUF_INIT(MAX_ATTRIBUTE_BYTES);
-    auto_buf struct buf text = BUF_INIT(MAX_ATTRIBUTE_BYTES);
-    int r = xml_attribute_text(x, "state", &text, err);
+    const char *state = xml_attribute(x, "state");
 
-    if (r < 0 || str_eq(buf_cstr(&text), "hidden") || str_eq(buf_cstr(&text), "veryHidden"))
-        return r;
-    r = xml_attribute_text(x, "id", &id, err);
-    if (r == 0)
-        r = xml_attribute_text(x, "name", &text, err);
-    return r < 0 ? r : xlsx_add_sheet(wb, buf_cstr(&id), buf_cstr(&text), err);
+    if (str_eq(state, "hidden") || str_eq(state, "veryHidden"))
+        return 0;
+    return xlsx_add_sheet(wb, xml_attribute(x, "id"), xml_attribute(x, "name"), err);
 }
 
 /* The sheets of the workbook part. */
 static int list_sheets(struct xlsx_book *wb, const char *path, struct err *err)
 {
-    auto_zip_stream struct zip_stream *stream = NULL;
+    auto_package_stream struct package_stream *stream = NULL;
     auto_xml struct xml x = { 0 };
-    auto_buf struct buf text = BUF_INIT(MAX_ATTRIBUTE_BYTES);
     int r = xlsx_open_part(wb, path, &stream, &x, err);
 
     if (r < 0)
@@ -244,8 +222,9 @@ static int list_sheets(struct xlsx_book *wb, const char *path, struct err *err)
             return err_set(err, ERR_VALIDATION, "it has no workbook in it");
         /* Extensions have elements of the same name, below. */
         if (xml_is(&x, "workbookPr") && x.depth == 2) {
-            r = xml_attribute_text(&x, "date1904", &text, err);
-            wb->since_1904 = str_eq(buf_cstr(&text), "1") || str_eq(buf_cstr(&text), "true");
+            const char *since = xml_attribute(&x, "date1904");
+
+            wb->since_1904 = str_eq(since, "1") || str_eq(since, "true");
         } else if (xml_is(&x, "sheet")) {
             r = note_sheet(wb, &x, err);
         }
@@ -292,40 +271,27 @@ struct custom_format {
 
 static int add_custom(struct xml *x, struct buf *customs, struct err *err)
 {
-    auto_buf struct buf text = BUF_INIT(MAX_ATTRIBUTE_BYTES);
-    struct custom_format f;
-    int r = xml_attribute_text(x, "numFmtId", &text, err);
+    struct custom_format f = { .id = strtol(xml_attribute(x, "numFmtId"), NULL, 10),
+                               .format = xlsx_format_of(xml_attribute(x, "formatCode")) };
 
-    f.id = strtol(buf_cstr(&text), NULL, 10);
-    if (r == 0)
-        r = xml_attribute_text(x, "formatCode", &text, err);
-    f.format = xlsx_format_of(buf_cstr(&text));
-    return r < 0 ? r : buf_append(customs, &f, sizeof(f), err);
+    return buf_append(customs, &f, sizeof(f), err);
 }
 
 static int add_style(struct xlsx_book *wb, struct xml *x, const struct buf *customs,
                      struct err *err)
 {
-    struct xml_attributes a = xml_attributes(x);
-    unsigned char format = FORMAT_NUMBER;
+    long id = strtol(xml_attribute(x, "numFmtId"), NULL, 10);
+    unsigned char format = (unsigned char)xlsx_builtin_format(id);
 
     if (wb->formats.len >= MAX_STYLES)
         return err_set(err, ERR_VALIDATION, "it has more than %d cell styles", MAX_STYLES);
-    while (xml_next_attribute(&a)) {
-        if (!xml_attribute_is(&a, "numFmtId"))
-            continue;
-        long id = strtol(a.value, NULL, 10); /* ends at the quote at the latest */
-        size_t n = customs->len / sizeof(struct custom_format);
+    for (size_t at = 0; at < customs->len; at += sizeof(struct custom_format)) {
+        struct custom_format f;
 
-        format = (unsigned char)xlsx_builtin_format(id);
-        for (size_t i = 0; i < n; i++) {
-            struct custom_format f;
-
-            memcpy(&f, customs->data + i * sizeof(f), sizeof(f));
-            if (f.id == id) {
-                format = (unsigned char)f.format;
-                break;
-            }
+        memcpy(&f, customs->data + at, sizeof(f));
+        if (f.id == id) {
+            format = (unsigned char)f.format;
+            break;
         }
     }
     return buf_append(&wb->formats, &format, 1, err);
@@ -333,7 +299,7 @@ static int add_style(struct xlsx_book *wb, struct xml *x, const struct buf *cust
 
 static int read_styles(struct xlsx_book *wb, struct err *err)
 {
-    auto_zip_stream struct zip_stream *stream = NULL;
+    auto_package_stream struct package_stream *stream = NULL;
     auto_xml struct xml x = { 0 };
     /*
      * Excel has at most 250 of its own formats; more than these and looking them up would take
@@ -375,18 +341,15 @@ static int read_string(struct xlsx_book *wb, struct xml *x, struct err *err)
 
     if (r < 0)
         return r;
-    if (wb->strings.len > begin) {
-        if (!str_is_utf8(wb->strings.data + begin, wb->strings.len - begin))
-            return err_set(err, ERR_VALIDATION, "its text is not UTF-8");
+    if (wb->strings.len > begin)
         wb->strings.len = begin + xlsx_unescape(wb->strings.data + begin, wb->strings.len - begin);
-    }
     uint32_t end = (uint32_t)wb->strings.len;
     return buf_append(&wb->ends, &end, sizeof(end), err);
 }
 
 static int read_strings(struct xlsx_book *wb, struct err *err)
 {
-    auto_zip_stream struct zip_stream *stream = NULL;
+    auto_package_stream struct package_stream *stream = NULL;
     auto_xml struct xml x = { 0 };
     int r = xlsx_open_part(wb, wb->strings_path, &stream, &x, err);
 
@@ -419,7 +382,7 @@ void xlsx_close(struct xlsx_book *b)
     if (!b)
         return;
     xls_close(b);
-    zip_finish(&b->zip);
+    package_finish(&b->package);
     arena_finish(&b->arena);
     buf_finish(&b->formats);
     buf_finish(&b->strings);
@@ -443,12 +406,17 @@ const char *xlsx_sheet_name(const struct xlsx_book *b, size_t i)
     return b->sheets[i].name;
 }
 
+static bool has(const struct xlsx_book *wb, const char *name)
+{
+    return package_find(&wb->package, name) >= 0;
+}
+
 /* What else a ZIP archive without a workbook may be. */
 static int refuse_archive(const struct xlsx_book *wb, struct err *err)
 {
     const char *name = wb->options.name;
 
-    if (zip_find(&wb->zip, "word/document.xml") || zip_find(&wb->zip, "ppt/presentation.xml"))
+    if (has(wb, "word/document.xml") || has(wb, "ppt/presentation.xml"))
         return err_set(
             err, ERR_VALIDATION,
             "'%.200s' is a text or presentation document; send its tables as .xlsx or CSV", name);
@@ -460,14 +428,14 @@ static int refuse_archive(const struct xlsx_book *wb, struct err *err)
 
 static bool is_package(const struct xlsx_book *wb)
 {
-    return zip_find(&wb->zip, "xl/workbook.xml") || zip_find(&wb->zip, "xl/workbook.bin") ||
-           (zip_find(&wb->zip, "[Content_Types].xml") && !zip_find(&wb->zip, "word/document.xml") &&
-            !zip_find(&wb->zip, "ppt/presentation.xml"));
+    return has(wb, "xl/workbook.xml") || has(wb, "xl/workbook.bin") ||
+           (has(wb, "[Content_Types].xml") && !has(wb, "word/document.xml") &&
+            !has(wb, "ppt/presentation.xml"));
 }
 
 static bool is_ods(const struct xlsx_book *wb)
 {
-    return zip_find(&wb->zip, "content.xml") && zip_find(&wb->zip, "META-INF/manifest.xml");
+    return has(wb, "content.xml") && has(wb, "META-INF/manifest.xml");
 }
 
 /* Puts the reason into a sentence. */
@@ -503,7 +471,7 @@ int xlsx_open(const void *data, size_t len, const struct xlsx_options *options,
     buf_init(&wb->strings, (size_t)MIN_OF(options->max_text_bytes, (uint64_t)UINT32_MAX));
     buf_init(&wb->ends, MAX_STRINGS * sizeof(uint32_t));
     bool old = xlsx_is_old(data, len);
-    int r = old ? xls_list_sheets(wb, &why) : zip_open(&wb->zip, data, len, &why);
+    int r = old ? xls_list_sheets(wb, &why) : package_open(&wb->package, data, len, &why);
     if (r == 0 && !old) {
         wb->ods = is_ods(wb);
         package = wb->ods || is_package(wb);

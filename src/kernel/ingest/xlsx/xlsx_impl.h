@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "kernel/ingest/xlsx/xlsx.h"
+#include "kernel/ingest/xlsx/package.h"
 #include "kernel/ingest/xlsx/xml.h"
-#include "kernel/ingest/xlsx/zip.h"
 
 #define XLSX_MAX_PART_BYTES (2ull << 30)
 /* Four bytes a character, and ten more for each that is written as _x000D_; see xlsx_unescape(). */
@@ -28,7 +28,7 @@ struct xlsx_sheet {
 };
 
 struct xlsx_book {
-    struct zip zip;
+    struct package package;
     struct arena arena; /* of the sheets */
     struct xlsx_options options;
     bool ods;
@@ -93,7 +93,7 @@ void xls_close(struct xlsx_book *b);
 /* ---- xlsx.c ---- */
 
 /* Opens a part as XML. 0: there is no such part. */
-int xlsx_open_part(struct xlsx_book *wb, const char *path, struct zip_stream **ret_stream,
+int xlsx_open_part(struct xlsx_book *wb, const char *path, struct package_stream **ret_stream,
                    struct xml *x, struct err *err);
 
 /*

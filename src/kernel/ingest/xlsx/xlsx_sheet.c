@@ -160,8 +160,6 @@ static int set_inline(struct sheet *s, size_t column, struct err *err)
 
     if (s->value.len == 0)
         return 0;
-    if (!str_is_utf8(s->value.data, s->value.len))
-        return bad_cell(s, column, "is not UTF-8", err);
     s->value.len = xlsx_unescape(s->value.data, s->value.len);
     c.len = (uint32_t)s->value.len;
     int r = buf_append(&s->text, s->value.data, s->value.len, err);
@@ -218,34 +216,18 @@ static int read_content(struct sheet *s, struct err *err)
     }
 }
 
-static bool type_is(const char *type, size_t len, const char *name)
-{
-    return strlen(name) == len && memcmp(type, name, len) == 0;
-}
-
 static int read_cell(struct sheet *s, size_t *next_column, struct err *err)
 {
-    struct xml_attributes a = xml_attributes(&s->x);
+    const char *place = xml_attribute(&s->x, "r"), *t = xml_attribute(&s->x, "t");
+    long style = strtol(xml_attribute(&s->x, "s"), NULL, 10); /* without one it has the first */
     size_t column = *next_column;
-    char type[16] = "n";
-    size_t type_len = 1;
-    long style = 0; /* a cell without one has the first */
+    char type[16];
 
-    while (xml_next_attribute(&a)) {
-        if (a.name_len != 1)
-            continue;
-        if (*a.name == 'r') {
-            if (!column_of(a.value, a.value_len, &column))
-                return err_set(err, ERR_VALIDATION,
-                               "row %" PRId64 " has a cell at '%.*s', which is no place in a sheet",
-                               s->row, (int)MIN_OF(a.value_len, (size_t)20), a.value);
-        } else if (*a.name == 's') {
-            style = strtol(a.value, NULL, 10);
-        } else if (*a.name == 't') {
-            type_len = MIN_OF(a.value_len, sizeof(type));
-            memcpy(type, a.value, type_len);
-        }
-    }
+    snprintf(type, sizeof(type), "%s", *t ? t : "n");
+    if (*place && !column_of(place, strlen(place), &column))
+        return err_set(err, ERR_VALIDATION,
+                       "row %" PRId64 " has a cell at '%.20s', which is no place in a sheet",
+                       s->row, place);
     if (column >= XLSX_MAX_COLUMNS)
         return err_set(err, ERR_VALIDATION, "row %" PRId64 " has more than %d columns", s->row,
                        XLSX_MAX_COLUMNS);
@@ -256,16 +238,15 @@ static int read_cell(struct sheet *s, size_t *next_column, struct err *err)
     if (r < 0 || s->value.len == 0)
         return r;
     bool was_set = s->cells[column].kind != CELL_NONE;
-    if (type_is(type, type_len, "n"))
+    if (str_eq(type, "n"))
         r = set_number(s, column, style, err);
-    else if (type_is(type, type_len, "s"))
+    else if (str_eq(type, "s"))
         r = set_shared(s, column, err);
-    else if (type_is(type, type_len, "str") || type_is(type, type_len, "inlineStr") ||
-             type_is(type, type_len, "d"))
+    else if (str_eq(type, "str") || str_eq(type, "inlineStr") || str_eq(type, "d"))
         r = set_inline(s, column, err); /* an ISO date is one as text, too */
-    else if (type_is(type, type_len, "b"))
+    else if (str_eq(type, "b"))
         r = set_boolean(s, column, err);
-    else if (type_is(type, type_len, "e")) { /* #N/A: there is no value */
+    else if (str_eq(type, "e")) { /* #N/A: there is no value */
         s->cells[column].kind = CELL_NONE;
         s->w->n_errors++;
     } else
@@ -286,13 +267,9 @@ static int read_cell(struct sheet *s, size_t *next_column, struct err *err)
 
 static int begin_row(struct sheet *s, struct err *err)
 {
-    struct xml_attributes a = xml_attributes(&s->x);
+    const char *place = xml_attribute(&s->x, "r");
 
-    s->row++;
-    while (xml_next_attribute(&a)) {
-        if (xml_attribute_is(&a, "r"))
-            s->row = strtoll(a.value, NULL, 10);
-    }
+    s->row = *place ? strtoll(place, NULL, 10) : s->row + 1;
     if (s->row < 1 || s->row > XLSX_MAX_ROWS || ++s->n_rows_seen > XLSX_MAX_ROWS)
         return err_set(err, ERR_VALIDATION, "it has more than %d rows", XLSX_MAX_ROWS);
     return 0;
@@ -316,7 +293,7 @@ static int read_row(struct sheet *s, struct err *err)
     return r;
 }
 
-static int read_rows(struct sheet *s, const struct zip_stream *stream, struct err *err)
+static int read_rows(struct sheet *s, const struct package_stream *stream, struct err *err)
 {
     const struct xlsx_options *o = &s->wb->options;
     bool root = false;
@@ -341,7 +318,7 @@ static int read_rows(struct sheet *s, const struct zip_stream *stream, struct er
             if (o->must_stop(o->stop_arg))
                 return err_set(err, ERR_CANCELLED, "interrupted");
             if (o->progress)
-                o->progress(o->progress_arg, zip_stream_progress(stream));
+                o->progress(o->progress_arg, package_stream_progress(stream));
         }
     }
 }
@@ -359,9 +336,8 @@ static void sheet_finish(struct sheet *s)
 int xlsx_read_sheet(struct xlsx_book *wb, const struct xlsx_sheet *which, struct sheet_writer *w,
                     struct err *err)
 {
-    auto_zip_stream struct zip_stream *stream = NULL;
+    auto_package_stream struct package_stream *stream = NULL;
     __attribute__((cleanup(sheet_finish))) struct sheet s = { .wb = wb, .w = w };
-    const struct zip_entry *entry = zip_find(&wb->zip, which->path);
     int r;
 
     buf_init(&s.value, XLSX_MAX_CELL_BYTES + 1);
@@ -369,12 +345,10 @@ int xlsx_read_sheet(struct xlsx_book *wb, const struct xlsx_sheet *which, struct
     s.cells = calloc(XLSX_MAX_COLUMNS, sizeof(*s.cells));
     if (!s.cells)
         return err_set(err, ERR_NO_MEMORY, "out of memory for a sheet");
-    if (!entry)
+    r = xlsx_open_part(wb, which->path, &stream, &s.x, err);
+    if (r == 0)
         return err_set(err, ERR_VALIDATION, "its sheet '%.100s' is missing", which->name);
-    r = zip_stream_open(&wb->zip, entry, XLSX_MAX_PART_BYTES, &stream, err);
-    if (r == 0)
-        r = xml_init(&s.x, zip_stream_read, stream, err);
-    if (r == 0)
+    if (r > 0)
         r = read_rows(&s, stream, err);
     return r < 0 ? r : sheet_writer_flush(w, err);
 }

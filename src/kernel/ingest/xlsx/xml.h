@@ -2,21 +2,21 @@
 #define RIDDLE_KERNEL_INGEST_XLSX_XML_H
 
 /*
- * A pull parser for the XML of office documents, which comes as a stream of any length: UTF-8,
- * elements, attributes, text. There are no entities but the five of XML and numbers, and a DOCTYPE
- * is refused, so nothing in a document can name a file or grow. Messages are clauses for a sentence
- * that the caller begins; bad documents are VALIDATION.
+ * The XML of office documents, which comes as a stream of any length, token by token: expat parses
+ * a block, and its tokens wait to be asked for. A DOCTYPE is refused, so nothing in a document can
+ * name a file or grow. Messages are clauses for a sentence that the caller begins; bad documents
+ * are VALIDATION. All text is UTF-8.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 #include "base/buf.h"
 #include "base/err.h"
 
 #define XML_MAX_DEPTH 128
-#define XML_BUFFER_BYTES (256 * 1024) /* a tag with its attributes must fit into it */
+#define XML_MAX_TAG_BYTES (1u << 20)     /* with its attributes; also of a comment */
+#define XML_MAX_MEMORY_BYTES (64u << 20) /* of expat */
 
 enum xml_token {
     XML_EOF,
@@ -29,20 +29,21 @@ enum xml_token {
 struct xml {
     ssize_t (*read)(void *arg, char *buf, size_t n, struct err *err); /* 0 at the end */
     void *read_arg;
-    /* Of the token, until the next one is asked for: */
-    const char *name; /* of an element, without its prefix */
-    size_t name_len;
-    const char *attributes;
-    size_t attributes_len;
+    /* Of the token, until the next one is asked for. Names are without their prefixes. */
+    const char *name; /* of an element */
+    const char
+        *attributes; /* name and value, each with its NUL, and so on; an empty name ends them */
     const char *text;
     size_t text_len;
+    size_t depth; /* elements around, and the one of a START */
     /* The parser's own: */
-    char *buf;
-    size_t at, end;
-    bool at_eof, in_cdata, close_next, seen_root;
-    size_t depth;
-    uint32_t open[XML_MAX_DEPTH]; /* names of the elements around, hashed */
-    char character[4];            /* what a reference stands for */
+    struct XML_ParserStruct *parser;
+    struct buf tokens;
+    size_t at;      /* in the tokens */
+    size_t text_at; /* the last token, if it is text; else SIZE_MAX */
+    size_t open, bytes_in;
+    bool at_eof;
+    struct err *err; /* of the call that parses */
 };
 
 int xml_init(struct xml *x, ssize_t (*read)(void *arg, char *buf, size_t n, struct err *err),
@@ -55,26 +56,10 @@ int xml_next(struct xml *x, struct err *err);
 
 bool xml_is(const struct xml *x, const char *name);
 
-/*
- * Steps through the attributes of a START: name without prefix, value as written. False at the end
- * or at nonsense.
- */
-struct xml_attributes {
-    const char *at, *end;
-    const char *name, *value;
-    size_t name_len, value_len;
-};
-static inline struct xml_attributes xml_attributes(const struct xml *x)
-{
-    return (struct xml_attributes){ .at = x->attributes, .end = x->attributes + x->attributes_len };
-}
-bool xml_next_attribute(struct xml_attributes *a);
-bool xml_attribute_is(const struct xml_attributes *a, const char *name);
-
-/*
- * The value with its references replaced, "" if there is no such attribute. *ret is cleared first.
- */
-int xml_attribute_text(const struct xml *x, const char *name, struct buf *ret, struct err *err);
+/* The value of an attribute of a START; "" if it has none of that name. */
+const char *xml_attribute(const struct xml *x, const char *name);
+/* … of any of that name: those of different prefixes have the same one here. */
+bool xml_has(const struct xml *x, const char *name, const char *value);
 
 /* Behind a START: everything up to its END. */
 int xml_skip(struct xml *x, struct err *err);
