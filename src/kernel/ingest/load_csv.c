@@ -83,7 +83,7 @@ static int load_plain(struct ingest *g, struct err *err)
 {
     auto_free enum column_type *types = calloc(g->table.n_columns, sizeof(*types));
     struct scanning s = { .g = g };
-    bool returns = g->dialect.returns;
+    bool returns = g->dialect.returns, casts = false;
     pthread_t thread;
     int r = set_dialect(g, err);
 
@@ -97,6 +97,7 @@ static int load_plain(struct ingest *g, struct err *err)
     for (size_t i = 0; i < g->table.n_columns; i++) {
         types[i] = g->table.columns[i].type;
         g->dialect.casts[i] = csv_scan_cast(&g->table.columns[i]);
+        casts = casts || g->dialect.casts[i];
     }
     g->dialect.delimiter = g->table.shape.layout.delimiter[0];
     g->dialect.has_header = true;
@@ -104,7 +105,7 @@ static int load_plain(struct ingest *g, struct err *err)
     s.scan = (struct csv_scan){ .delimiter = g->dialect.delimiter,
                                 .returns = returns,
                                 .types = types,
-                                .columns = g->table.columns,
+                                .columns = casts ? g->table.columns : NULL,
                                 .n_columns = g->table.n_columns,
                                 .stop = &g->stop_scanning };
     if (pthread_create(&thread, NULL, scan_beside, &s) != 0)
