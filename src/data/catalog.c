@@ -499,7 +499,8 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
                 c->repeats[at] = n <= PROBED_ROWS ||
                                  (double)json_integer_value(json_array_get(row, 6)) <
                                      HARDLY_REPEATS * PROBED_ROWS;
-            if (v && w && (type == TYPE_DATE || type == TYPE_TIMESTAMP))
+            if (v && w && (type == TYPE_DATE || type == TYPE_TIMESTAMP || type == TYPE_INTEGER ||
+                           type == TYPE_NUMBER))
                 r = nl_schema_set_range(c->nl, t, (int)at, v, w, err);
             long long looked_at = MIN_OF(n, PROBED_ROWS);
             bool serial = type == TYPE_INTEGER && v && w && n == c->n_rows &&

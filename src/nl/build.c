@@ -37,23 +37,37 @@ static const char *part_expr(int part, const char *date, struct arena *a)
     return arena_printf(a, "%.*s%s)", (int)n, functions[part - PART_WEEKDAY], date);
 }
 
+#define SECONDS_OF_DAY 86400
+
+static const char *formula_expr(const struct nl_schema *s, const struct nl_reading *r,
+                                struct nl_ref ref, const struct nl_formula *f, struct arena *a)
+{
+    bool pair = f->kind != FORMULA_REVENUE;
+    struct nl_ref first = { ref.table, pair ? f->from : f->quantity },
+                  second = { ref.table, pair ? f->to : f->price },
+                  discount = { ref.table, f->discount };
+    const char *x = nl_expr_of(s, r, first, pair, a), *y = nl_expr_of(s, r, second, pair, a);
+    if (f->kind == FORMULA_DIFFERENCE)
+        return arena_printf(a, "%s - %s", y, x);
+    bool days = nl_col(s, first)->type == TYPE_DATE && nl_col(s, second)->type == TYPE_DATE;
+    if (f->kind == FORMULA_DURATION && days && f->seconds == SECONDS_OF_DAY)
+        return arena_printf(a, "date_diff('day', %s, %s)", x, y);
+    if (f->kind == FORMULA_DURATION)
+        return arena_printf(a, "date_diff('second', %s, %s) / %d.0", x, y, f->seconds);
+    if (f->discount < 0)
+        return arena_printf(a, "%s * %s", x, y);
+    return arena_printf(a, "%s * %s * (1 - %s%s)", x, y, nl_expr_of(s, r, discount, false, a),
+                        f->percent ? " / 100.0" : "");
+}
+
 /* The column as an expression has it; as a number if it is a text that holds numbers. */
 const char *nl_expr_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref,
                        bool number, struct arena *a)
 {
     auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
     const struct nl_column *c = nl_col(s, ref);
-    if (c->formula) {
-        const struct nl_formula *f = c->formula;
-        struct nl_ref quantity = { ref.table, f->quantity }, price = { ref.table, f->price },
-                      discount = { ref.table, f->discount };
-        const char *q = nl_expr_of(s, r, quantity, false, a),
-                   *p = nl_expr_of(s, r, price, false, a);
-        if (f->discount < 0)
-            return arena_printf(a, "%s * %s", q, p);
-        return arena_printf(a, "%s * %s * (1 - %s%s)", q, p, nl_expr_of(s, r, discount, false, a),
-                            f->percent ? " / 100.0" : "");
-    }
+    if (c->formula)
+        return formula_expr(s, r, ref, c->formula, a);
     bool flag = number && is_text_flag(c);
     number = number && c->numeric_text;
     if (flag)

@@ -17,14 +17,6 @@ int fr_gap(const struct frame *f, const struct nl_mention *a, const struct nl_me
 
 /* ---- joins ---- */
 
-static bool in_scope(const struct nl_scope *sc, int table)
-{
-    for (int i = 0; i < sc->n; i++)
-        if (sc->tables[i] == table)
-            return true;
-    return false;
-}
-
 /* The column that the question speaks of, where two lead to the same table. */
 static bool is_said(const struct frame *f, const struct nl_link_key *k)
 {
@@ -60,7 +52,7 @@ static bool add_to_scope(struct frame *f, int table)
 {
     struct nl_scope *sc = &f->r.scope;
     bool ambiguous;
-    if (in_scope(sc, table))
+    if (nl_in_scope(sc, table))
         return true;
     for (int i = 0; i < sc->n && sc->n < NL_SCOPE_TABLES; i++) {
         const struct nl_link_key *k = key_from(f, sc->tables[i], table, &ambiguous);
@@ -74,7 +66,7 @@ static bool add_to_scope(struct frame *f, int table)
     }
     /* by way of a third */
     for (int mid = 0; mid < f->s->n_tables && sc->n + 1 < NL_SCOPE_TABLES; mid++) {
-        if (in_scope(sc, mid) || !key_from(f, mid, table, &ambiguous) || ambiguous)
+        if (nl_in_scope(sc, mid) || !key_from(f, mid, table, &ambiguous) || ambiguous)
             continue;
         for (int i = 0; i < sc->n; i++)
             if (key_from(f, sc->tables[i], mid, &ambiguous) && !ambiguous)
@@ -256,153 +248,6 @@ static void read_absent(struct frame *f)
         f->q->t[i].is_stop = true;
 }
 
-/* ---- what was left over ---- */
-
-static bool is_harmless(struct frame *f, const struct nl_mention *m)
-{
-    const struct nl_mention *next = m + 1 < f->m.m + f->m.n ? m + 1 : NULL;
-    if (m->kind == KIND_TABLE)
-        return in_scope(&f->r.scope, m->table) || m->table == f->semi || m->table == f->anti;
-    if (m->kind == KIND_COLUMN && fr_is_subject(f, m))
-        return true;
-    if (m->kind == KIND_COLUMN && m->end - m->start == 1) {
-        /* "shipped by rail": every row of these was */
-        const struct nl_column *c = fr_c(f, m->ref);
-        const struct nl_token *t = &f->q->t[m->start];
-        const struct nl_mention *left = m > f->m.m ? m - 1 : NULL;
-        const struct nl_lex *lex = nl_is_date(c) ? nl_lex_of(f->a, t->text) : NULL;
-        return lex && !c->has_nulls && lex->is_verb && !lex->is_noun &&
-               in_scope(&f->r.scope, m->ref.table) && !fr_is(left, FM_BY) && !fr_is(left, FM_EACH);
-    }
-    if (m->kind != KIND_MARK)
-        return false;
-    switch ((enum fr_mark)m->mark) {
-    case FM_AND:
-    case FM_WHO:
-    case FM_WHEN:
-    case FM_LIGHT:
-    case FM_ANY:
-    case FM_COUNT:
-    case FM_ROWS:
-    case FM_COLUMNS:
-    case FM_DESCRIBE:
-        return true;
-    case FM_DECLINE:
-        return m->arg == 1;
-    case FM_DISTINCT:
-        return f->counts;
-    case FM_CMP: /* "over the last 7 days", "from Germany", "through a friend" */
-        if (str_eq(f->q->t[m->start].text, "through") && next && next->kind == KIND_VALUE)
-            return true;
-        return next && next->used && !(next->kind == KIND_NUMBER) &&
-                       (fr_is(next, FM_TIME) || (m->hint && str_eq(m->hint, "@~"))) ?
-                   true :
-                   m->hint && str_eq(m->hint, "@~");
-    case FM_BY: /* "by phone", "reported by a customer" */
-        return next && next->used && next->kind != KIND_MARK;
-    case FM_AGG:
-        if (m->arg == FUNC_SUM)
-            return f->counts || f->n_measures > 0 || f->said[FM_SHARE];
-        for (int i = 0; i < f->n_measures; i++)
-            if (f->measures[i].func == m->arg)
-                return true;
-        return false;
-    default:
-        return false;
-    }
-}
-
-/*
- * "how many bugs have high priority": of the only table, whatever its name. Without a
- * condition that
- * its columns know, the noun may be anything, unless the table has a name that says nothing.
- */
-static bool is_rows(const struct frame *f)
-{
-    bool times = false, named = false;
-    for (int k = 0; k < f->n_times; k++)
-        times |= f->times[k].used;
-    for (int w = 0; w < f->s->tables[0].words.n; w++)
-        named |= f->s->tables[0].words.lex[w] != NULL;
-    return !named || ((f->r.n_filters > 0 || times) && f->r.n_group == 0);
-}
-
-/* "in kilos", behind a weight that is in kilos: it says what is so anyway. */
-static bool is_said_unit(const struct frame *f, int at)
-{
-    bool square = at > 0 && at < f->q->n && str_eq(f->q->t[at - 1].text, "square");
-    if (at >= f->q->n)
-        return false;
-    const char *before = at > square ? f->q->t[at - 1 - square].text : "";
-    const char *unit = square ? "sqm" : f->q->t[at].text;
-    if (!str_eq(before, "in") || !fr_is_unit(unit))
-        return false;
-    for (int i = 0; i < f->r.n_select; i++) {
-        const struct nl_column *c = fr_c(f, f->r.select[i].ref);
-        if (c && f->r.select[i].func != FUNC_COUNT && f->r.select[i].func != FUNC_COUNT_DISTINCT &&
-            fr_is_measure(c) && fr_unit_factor(c, unit) == 1)
-            return true;
-    }
-    return false;
-}
-
-/*
- * "stock value by category", read as how many rows there are: the noun that says what is measured
- * was not found.
- */
-static bool is_lost_amount(const struct frame *f, int at)
-{
-    static const char *const words[] = { "value", "values", "amount", "amounts", "worth", "size" };
-    bool amount = false, counted = f->n_measures == 0 && !f->has_by;
-    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-        amount |= str_eq(f->q->t[at].text, words[i]);
-    for (int i = 0; i < f->r.n_select && counted && amount; i++)
-        if (f->r.select[i].func == FUNC_COUNT && !f->said[FM_COUNT])
-            return true;
-    return false;
-}
-
-static bool all_understood(struct frame *f)
-{
-    bool covered[NL_MAX_TOKENS] = { false };
-    for (int i = 0; i < f->m.n; i++) {
-        struct nl_mention *m = fr_at(f, i);
-        bool fine = m->used || is_harmless(f, m);
-        for (int k = m->start; k < m->end; k++)
-            covered[k] = fine;
-        if (!fine && f->n_unknown < FRAME_UNKNOWN) {
-            const char *first = f->q->t[m->start].raw;
-            f->unknown[f->n_unknown++] = first;
-            bool name = m->kind == KIND_COLUMN || m->kind == KIND_TABLE;
-            f->n_left += !name;
-            f->n_left_names += name;
-        }
-    }
-    for (int i = 0; i < f->q->n; i++) {
-        const struct nl_token *t = &f->q->t[i];
-        if (!covered[i] && fr_is_state_at(f, i) && f->n_unknown < FRAME_UNKNOWN) {
-            f->unknown[f->n_unknown++] = t->raw;
-            f->n_left++;
-            f->leaves_state = true;
-            continue;
-        }
-        bool restricts = !covered[i] && (fr_restricts_at(f, i) || is_lost_amount(f, i));
-        if (covered[i] || ((t->is_stop || fr_is_light(t->text)) && !restricts) ||
-            (i == f->noun && is_rows(f)) || fr_is_noun_at(f, i) || is_said_unit(f, i) ||
-            (str_eq(t->text, "square") && is_said_unit(f, i + 1)))
-            continue;
-        bool in_mention = fr_mention_of(f, i) != NULL;
-        bool verb = fr_is_verb_at(f, i) && !restricts;
-        f->leaves_state |= restricts;
-        bool foreign = !in_mention && !nl_in_phrase(f->q, i);
-        f->n_foreign += foreign && !verb;
-        f->n_foreign_verbs += foreign && verb;
-        if (!in_mention && f->n_unknown < FRAME_UNKNOWN)
-            f->unknown[f->n_unknown++] = t->raw;
-    }
-    return f->n_unknown == 0;
-}
-
 /* ---- the whole way ---- */
 
 static void note_marks(struct frame *f)
@@ -496,21 +341,6 @@ int fr_begin(const struct nl_schema *s, const char *question, struct arena *a, s
     return r < 0 ? r : fr_link(f, err);
 }
 
-/*
- * A verb that nothing here has adds nothing where the rest says what is asked for. "How many
- * people left" is another matter: there the verb is all there is.
- */
-static bool bears_verb(const struct frame *f)
-{
-    int tables = 0;
-    for (int i = 0; i < f->m.n; i++)
-        tables += f->m.m[i].kind == KIND_TABLE;
-    bool counts_others = f->counted.table >= 0 && (f->said[FM_DISTINCT] || tables > 0);
-    return f->r.n_filters + f->n_times + f->r.n_group + f->super * f->super > 0 ||
-           f->average_of_groups || f->said[FM_THAN_AVG] || counts_others ||
-           (f->n_measures > 0 && f->said[FM_AGG]);
-}
-
 /* other: words that two columns fit are taken for the second one. */
 static int read_as(const struct nl_schema *s, const char *question, bool other, struct arena *a,
                    struct frame **ret, bool *ret_complete, struct err *err)
@@ -538,15 +368,14 @@ static int read_as(const struct nl_schema *s, const char *question, bool other, 
     fr_find_noun(f);
     fr_read_shape(f);
     bool made = fr_apply_rules(f);
-    bool understood = all_understood(f) || (f->n_unknown == f->n_foreign_verbs &&
-                                            f->n_foreign_verbs == 1 && bears_verb(f));
-    if (made && understood && !f->is_ambiguous && f->plan && nl_is_valid(s, f->plan)) {
+    bool understood = fr_understood(f);
+    if (made && understood && !f->is_ambiguous && f->plan && nl_is_valid(f->s, f->plan)) {
         *ret_complete = true;
         f->reading = f->reading ?
-                         arena_printf(a, "%s%s", f->reading, nl_describe_filters(s, &f->r, a)) :
-                         nl_describe(s, &f->r, a);
+                         arena_printf(a, "%s%s", f->reading, nl_describe_filters(f->s, &f->r, a)) :
+                         nl_describe(f->s, &f->r, a);
         if (!json_object_get(f->plan, "source") && !json_object_get(f->plan, "describe"))
-            f->chart = nl_chart(s, &f->r, a);
+            f->chart = nl_chart(f->s, &f->r, a);
         return 0;
     }
     if (!f->stopped)
@@ -704,7 +533,7 @@ json_t *fr_explain(struct frame *f)
                                   "function word" :
                                   "not understood");
         if (w && m)
-            json_object_set_new(w, "used", json_boolean(m->used || is_harmless(f, m)));
+            json_object_set_new(w, "used", json_boolean(m->used || fr_is_harmless(f, m)));
         json_array_append_new(words, w);
         i = end;
     }

@@ -147,11 +147,14 @@ struct frame {
         const char *text;
     } than;
     bool yes_no, percent, lists, bare;
+    bool asks_why;          /* how often there was each reason */
     bool charts;            /* a picture is wanted */
     struct nl_ref key_hint; /* the column that a join goes by, where there are several */
     const char *reason;     /* of a refusal */
     const char *unknown[FRAME_UNKNOWN];
     int n_unknown;
+    const char *left_out[FRAME_UNKNOWN]; /* nouns that the question can do without */
+    int n_left_out;
     bool is_ambiguous;
     bool leaves_state; /* "still out" was not understood */
     bool noun_is_rows; /* it is at the place where rows are named */
@@ -190,12 +193,19 @@ static inline const char *fr_token(const struct frame *f, int i)
 }
 /* The mention says nothing any more. */
 void fr_make_light(struct nl_mention *m);
+/* Words [start, end) become a mention; what had them gives way. */
+void fr_put_mention(struct frame *f, int start, int end, struct nl_mention m);
+/* "rejection rate", "why": states and causes by other words than the data's (frame_states.c). */
+void fr_name_rates(struct frame *f);
+void fr_name_causes(struct frame *f);
 /* Words for measures, once words are linked (frame_amounts.c). */
 void fr_name_units(struct frame *f);
-void fr_name_rates(struct frame *f);
 void fr_name_totals(struct frame *f);
 void fr_name_amounts(struct frame *f);
 void fr_name_revenue(struct frame *f);
+/* Times between two dates of a row, and one column past another (frame_between.c). */
+void fr_name_durations(struct frame *f);
+void fr_name_past(struct frame *f);
 /* The word at a place of the question; "" where there is none, or a quoted one. */
 static inline const char *fr_word(const struct frame *f, int i)
 {
@@ -303,6 +313,11 @@ bool fr_is_entity(const struct frame *f, const struct nl_mention *m);
 struct nl_filter *fr_filter(struct frame *f, struct nl_ref ref, enum plan_filter_op op);
 void fr_date_filter(struct frame *f, struct nl_ref ref, int op, const char *from, const char *to);
 
+/* Whether every word was used or can be left out; tells those that were not (frame_left.c). */
+bool fr_understood(struct frame *f);
+void fr_leave_modifiers(struct frame *f);
+/* Whether a mention that found no use needs none. */
+bool fr_is_harmless(const struct frame *f, const struct nl_mention *m);
 /* Joins that the reading's columns need, from the anchor on. False: there is no safe way. */
 bool fr_join(struct frame *f);
 bool fr_apply_rules(struct frame *f);

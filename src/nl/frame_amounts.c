@@ -1,13 +1,11 @@
 /*
- * Measures by other words than their names: amounts of money, units, rates of flags, and measures
- * that a question means though it names none.
+ * Measures by other words than their names: amounts of money, units, and measures that a question
+ * means though it names none.
  */
 
 #include <string.h>
 
 #include "nl/frame.h"
-
-#define SAME_VERB 5 /* letters that a verb and its noun begin with: convert, conversion */
 
 /* ---- words that become mentions ---- */
 
@@ -47,24 +45,15 @@ static bool only_amount(const struct frame *f, struct nl_ref *ret)
 /* A word that nothing has linked becomes a mention of the column. */
 static void insert_column(struct frame *f, int token, struct nl_ref ref, double score)
 {
-    int at = f->m.n++;
-    while (at > 0 && f->m.m[at - 1].start > token) {
-        f->m.m[at] = f->m.m[at - 1];
-        at--;
-    }
-    f->m.m[at] = (struct nl_mention){ .kind = KIND_COLUMN,
-                                      .start = token,
-                                      .end = token + 1,
-                                      .score = score,
-                                      .ref = ref,
-                                      .other = fr_none,
-                                      .table = -1 };
+    fr_put_mention(f, token, token + 1,
+                   (struct nl_mention){
+                       .kind = KIND_COLUMN, .score = score, .ref = ref, .table = -1 });
 }
 
 /* "revenue" where the only amount is a fare: what is taken in, but not a cost or a wage. */
 void fr_name_revenue(struct frame *f)
 {
-    struct nl_ref ref;
+    struct nl_ref ref = fr_none;
     const struct nl_mention *m;
     for (int i = 0; i < f->q->n && f->m.n < NL_MAX_MENTIONS; i++) {
         if ((m = fr_mention_of(f, i)) != NULL ||
@@ -147,30 +136,6 @@ void fr_name_amounts(struct frame *f)
         m->other = fr_none;
         m->score = 0.8;
         m->table = -1;
-    }
-}
-
-/* "conversion rate", "cancellation rate": of the only flag that has this verb. */
-void fr_name_rates(struct frame *f)
-{
-    for (int i = 0; i < f->m.n && f->m.n < NL_MAX_MENTIONS; i++) {
-        const struct nl_mention *m = &f->m.m[i], *other;
-        int at = m->start - 1, n = 0;
-        struct nl_ref ref = fr_none;
-        if (!fr_is(m, FM_RATE) || at < 0 || (other = fr_mention_of(f, at)) != NULL)
-            continue;
-        for (int t = 0; t < f->s->n_tables; t++)
-            for (int c = 0; c < f->s->tables[t].n_columns; c++) {
-                const struct nl_column *col = &f->s->tables[t].columns[c];
-                bool same = false;
-                for (int w = 0; w < col->words.n && col->is_flag; w++)
-                    same |= strncmp(col->words.words[w], fr_word(f, at), SAME_VERB) == 0;
-                if (same)
-                    ref = (struct nl_ref){ t, c };
-                n += same;
-            }
-        if (n == 1)
-            insert_column(f, at, ref, 0.8);
     }
 }
 

@@ -191,16 +191,21 @@ static void read_empty(struct frame *f)
     }
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i), *c = fr_at(f, i + 1);
+        if (fr_is(c, FM_WHEN) || fr_is(c, FM_ANY)) /* "we do not know when" */
+            c = fr_at(f, i + 2);
         if (!fr_is(m, FM_NOT) || m->used || !fr_is_col(c) || c->used || fr_gap(f, m, c) > 1)
             continue;
+        bool unknown = false; /* "do not have an email", "are not in any club" */
+        for (int k = m->end; k < c->start; k++)
+            unknown |= ONE_OF(fr_word(f, k), "have", "has", "know", "known", "got", "any", "hold");
         const struct nl_column *col = fr_c(f, c->ref);
-        struct nl_mention *then = fr_at(f, i + 2);
+        struct nl_mention *then = fr_at(f, (int)(c - f->m.m) + 1);
         bool compared = then && (then->kind == KIND_NUMBER || fr_is(then, FM_CMP) ||
                                  fr_is(then, FM_THAN_AVG) ||
                                  (then->kind == KIND_VALUE && fr_same(then->ref, c->ref)));
         if (col->is_flag || compared)
             continue;
-        if (m->arg == 1 || nl_is_date(col) || m->arg == 2) {
+        if (m->arg == 1 || nl_is_date(col) || m->arg == 2 || (unknown && m->arg == 0)) {
             if (fr_is_measure(col) && !col->has_nulls && f->s->tables[c->ref.table].n_rows > 0)
                 fr_number_filter(f, c->ref, FILTER_EQ, 0); /* no cell is empty: none is zero */
             else

@@ -65,11 +65,27 @@ static void skip_openings(struct frame *f)
         }
 }
 
+/* "e-mail" is one word. */
+static void join_mail(struct frame *f)
+{
+    for (int i = 0; i + 1 < f->q->n; i++) {
+        struct nl_token *t = &f->q->t[i];
+        if (!str_eq(fr_word(f, i), "e") || !ONE_OF(fr_word(f, i + 1), "mail", "mails"))
+            continue;
+        memmove(t, t + 1, sizeof(*t) * (size_t)(f->q->n - i - 1));
+        f->q->n--;
+        t->text = t->stem = "email";
+        t->lex = nl_lex_of(f->a, "email");
+        nl_synonym_groups("email", t->synonyms);
+    }
+}
+
 /* Words that the ways of a language put in front; the rest is read as if they were not there. */
 void fr_before_linking(struct frame *f)
 {
     name_degrees(f);
     skip_openings(f);
+    join_mail(f);
 }
 
 /* ---- after words are linked ---- */
@@ -80,6 +96,25 @@ void fr_make_light(struct nl_mention *m)
     m->mark = (enum nl_mark)FM_LIGHT;
     m->ref = m->other = fr_none;
     m->used = true;
+}
+
+void fr_put_mention(struct frame *f, int start, int end, struct nl_mention m)
+{
+    int kept = 0, at = 0;
+    for (int i = 0; i < f->m.n; i++)
+        if (f->m.m[i].end <= start || f->m.m[i].start >= end)
+            f->m.m[kept++] = f->m.m[i];
+    f->m.n = kept;
+    if (f->m.n == NL_MAX_MENTIONS)
+        return;
+    while (at < f->m.n && f->m.m[at].start < start)
+        at++;
+    memmove(&f->m.m[at + 1], &f->m.m[at], sizeof(f->m.m[0]) * (size_t)(f->m.n - at));
+    f->m.n++;
+    m.start = start;
+    m.end = end;
+    m.other = fr_none;
+    f->m.m[at] = m;
 }
 
 /* A column that numbers the rows and is called as they are: "a ticket", "weekly ticket count". */
@@ -295,8 +330,26 @@ static void drop_new(struct frame *f)
     }
 }
 
+/* "max 300", "minimum 3": at most, at least. */
+static void bound_numbers(struct frame *f)
+{
+    for (int i = 0; i + 1 < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i];
+        if (!fr_is(m, FM_AGG) || (m->arg != FUNC_MAX && m->arg != FUNC_MIN) ||
+            (m + 1)->kind != KIND_NUMBER || (m + 1)->start != m->end)
+            continue;
+        m->mark = (enum nl_mark)FM_CMP;
+        m->arg = m->arg == FUNC_MAX ? FILTER_LE : FILTER_GE;
+        m->hint = NULL;
+    }
+}
+
 void fr_after_linking(struct frame *f)
 {
+    bound_numbers(f);
+    fr_name_causes(f);
+    fr_name_durations(f);
+    fr_name_past(f);
     fr_name_units(f);
     fr_name_rates(f);
     fr_name_totals(f);
@@ -310,6 +363,7 @@ void fr_after_linking(struct frame *f)
     drop_verbs(f);
     drop_related(f);
     drop_new(f);
+    fr_leave_modifiers(f);
 }
 
 /* ---- verbs and particles ---- */

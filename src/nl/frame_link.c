@@ -263,19 +263,24 @@ static int words_of(const char *text)
     return n;
 }
 
-/*
- * One word of a longer name, and not even that: a word that is only used like it. Nor is a "no"
- * the end of a name.
- */
+/* One word of a longer name, and not even that: a word that is only used like it. */
 static bool is_far(const struct frame *f, const struct nl_mention *m)
 {
     const struct nl_token *t = &f->q->t[m->start];
+    return m->kind == KIND_COLUMN && m->end - m->start == 1 && !t->quoted &&
+           m->score < FAR_SCORE && t->near;
+}
+
+/* "which requests have no address": no "Request No" is meant. */
+static void read_no(const struct frame *f, struct nl_mention *m)
+{
     const struct nl_column *c = m->kind == KIND_COLUMN ? fr_c(f, m->ref) : NULL;
-    if (!c || m->end - m->start != 1 || t->quoted)
-        return false;
-    if (str_eq(t->text, "no") && c->words.n > 1)
-        return true;
-    return m->score < FAR_SCORE && t->near;
+    if (!c || c->words.n < 2 || m->end - m->start != 1 || !str_eq(fr_word(f, m->start), "no"))
+        return;
+    m->kind = KIND_MARK;
+    m->mark = (enum nl_mark)FM_NOT;
+    m->arg = 1;
+    m->ref = m->other = fr_none;
 }
 
 /*
@@ -352,9 +357,11 @@ int fr_link(struct frame *f, struct err *err)
         f->all.tables[f->all.n++] = t;
     int r = nl_link_by(f->s, &f->all, f->q, &linker, f->a, &f->m, err);
     int n = 0;
-    for (int i = 0; i < f->m.n && r >= 0; i++)
+    for (int i = 0; i < f->m.n && r >= 0; i++) {
+        read_no(f, &f->m.m[i]);
         if (is_sound(f, &f->m.m[i]))
             f->m.m[n++] = f->m.m[i];
+    }
     f->m.n = r < 0 ? 0 : n;
     if (r >= 0)
         fr_after_linking(f);

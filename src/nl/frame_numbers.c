@@ -1,5 +1,6 @@
 /* Numbers that narrow the rows: comparisons, ranges, "room 204". */
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "nl/frame.h"
@@ -88,6 +89,25 @@ static bool speaks_of_people(const struct frame *f, int end)
 }
 
 /*
+ * "flats under 150k": the only measure whose numbers lie around this one, in the unit if one is
+ * said.
+ */
+static bool only_around(const struct frame *f, int table, double n, const char *unit,
+                        struct nl_ref *ret)
+{
+    int found = 0;
+    for (int c = 0; c < f->s->tables[table].n_columns; c++) {
+        const struct nl_column *col = &f->s->tables[table].columns[c];
+        if (!fr_is_measure(col) || !col->min || !col->max || (unit && !fr_unit_factor(col, unit)) ||
+            strtod(col->min, NULL) >= n || strtod(col->max, NULL) <= n)
+            continue;
+        *ret = (struct nl_ref){ table, c };
+        found++;
+    }
+    return found == 1;
+}
+
+/*
  * A number that no word says anything of: "members over 60" are older, "donations over 500" have
  * that amount, and "donors who gave more than 2000 in total" have it together.
  */
@@ -114,8 +134,10 @@ static bool implied_column(const struct frame *f, int i, int table, int after, s
         return true;
     }
     const struct nl_mention *before = i > 0 ? &f->m.m[i - 1] : NULL;
-    return before && before->kind == KIND_TABLE && before->end == at && !together &&
-           fr_amount_of(f, table, true, ret);
+    if (before && before->kind == KIND_TABLE && before->end == at && !together &&
+        fr_amount_of(f, table, true, ret))
+        return true;
+    return !together && only_around(f, table, n, NULL, ret);
 }
 
 /* What the number of comparison i is a number of. */
@@ -201,6 +223,8 @@ static bool compared_column(struct frame *f, int i, int after, const char *unit,
             }
         }
         if (found == 1)
+            return true;
+        if (found == 0 && only_around(f, table, f->q->t[after - 2].number, unit, ret))
             return true;
     }
     return !unit && !hint && implied_column(f, i, table, after, ret, ret_having);

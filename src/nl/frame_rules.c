@@ -17,6 +17,25 @@ bool fr_is_summed(struct frame *f)
            (f->said[FM_VS] && f->r.n_filters > 0);
 }
 
+/* "do safari users bounce more often than chrome users": how often, and not how many do. */
+static void compare_rates(struct frame *f)
+{
+    bool often = false;
+    for (int i = 0; i < f->m.n; i++)
+        often |= fr_is(fr_at(f, i), FM_MORE) &&
+                 ONE_OF(fr_word(f, f->m.m[i].start + 1), "often", "likely", "frequently");
+    for (int i = 0; i < f->r.n_filters && often && f->n_measures == 0; i++) {
+        struct nl_ref ref = f->r.filters[i].ref;
+        const struct nl_column *c = fr_c(f, ref);
+        if (!c || !c->is_flag || f->r.filters[i].negated || f->r.n_filters < 2)
+            continue;
+        memmove(&f->r.filters[i], &f->r.filters[i + 1],
+                sizeof(f->r.filters[0]) * (size_t)(f->r.n_filters - i - 1));
+        f->r.n_filters--;
+        f->measures[f->n_measures++] = fr_item(ref, FUNC_AVG);
+    }
+}
+
 bool fr_apply_summed(struct frame *f)
 {
     bool vs = f->said[FM_VS] || (f->said[FM_MORE] && f->said[FM_OR]);
@@ -80,6 +99,8 @@ bool fr_apply_summed(struct frame *f)
             f->q->t[i].is_stop = true;
     if (vs && f->r.n_group == 0)
         return false;
+    if (vs)
+        compare_rates(f);
     /* "more satisfied": what the adjective speaks of */
     for (int i = 0; i < f->m.n && vs && f->n_measures == 0; i++) {
         struct nl_mention *m = fr_at(f, i);

@@ -544,9 +544,9 @@ void fr_read_shape(struct frame *f)
     read_counts(f);
     read_rest(f);
     read_having(f);
-    /* "a pie chart of devices": how many rows of each */
-    bool categories = f->charts && f->r.n_select > 0 && f->r.n_select <= 2 && f->n_measures == 0 &&
-                      f->r.n_group == 0 && !f->super;
+    /* "a pie chart of devices", "why do they leave": how many rows of each */
+    bool categories = (f->charts || f->asks_why) && f->r.n_select > 0 && f->r.n_select <= 2 &&
+                      f->n_measures == 0 && f->r.n_group == 0 && !f->super;
     for (int i = 0; i < f->r.n_select && categories; i++)
         categories = fr_is_category(f, f->r.select[i].ref);
     if (categories) {

@@ -210,6 +210,8 @@ static void offer_frame(const struct nl_schema *s, struct frame *f, bool complet
     }
     nl_evidence_begin(s, f, complete, all->n > 0 ? all->c[0] : NULL, share, a, ret);
     ret->reason = f->reason;
+    for (int i = 0; i < f->n_left_out && complete; i++)
+        ret->not_understood[ret->n_not_understood++] = f->left_out[i];
     for (int i = 0; i < f->n_unknown && !complete; i++)
         ret->not_understood[ret->n_not_understood++] = f->unknown[i];
     if (!complete)

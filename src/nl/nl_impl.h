@@ -38,9 +38,15 @@ struct nl_name {
     int n;
 };
 
-struct nl_formula {                /* quantity * price * (1 - discount) */
-    int quantity, price, discount; /* columns; discount < 0: none */
+enum nl_formula_kind { FORMULA_REVENUE, FORMULA_DURATION, FORMULA_DIFFERENCE };
+
+/* How a column is computed from others of its table. */
+struct nl_formula {
+    enum nl_formula_kind kind;
+    int quantity, price, discount; /* revenue: quantity * price * (1 - discount); < 0: none */
     bool percent;                  /* the discount is 15, not 0.15 */
+    int from, to;                  /* duration, difference: to - from */
+    int seconds;                   /* duration: of its unit */
 };
 
 #define NL_TOLD_WORDS 40

@@ -250,6 +250,16 @@ static bool condition(struct frame *f, const struct nl_filter *x, struct buf *b)
     return nl_append_condition(f->s, &f->r, x, b, f->a);
 }
 
+/* "closed within a day, share of all closed": what is said twice is what the share is of. */
+static bool is_base(const struct frame *f, const struct nl_filter *x)
+{
+    int n = 0;
+    for (int i = 0; i < f->m.n && x->n_texts == 1; i++)
+        n += f->m.m[i].kind == KIND_VALUE && fr_same(f->m.m[i].ref, x->ref) &&
+             str_eq(f->m.m[i].text, x->text[0]);
+    return n > 1;
+}
+
 bool fr_apply_share(struct frame *f)
 {
     struct nl_item what = fr_main_item(f);
@@ -286,13 +296,17 @@ bool fr_apply_share(struct frame *f)
     if (!fr_join(f))
         return false;
     auto_buf struct buf b = BUF_INIT(EXPR_MAX_BYTES);
+    f->r.n_filters = 0;
     for (int i = 0; i < n; i++) {
+        if (n > 1 && is_base(f, &kept[i])) {
+            f->r.filters[f->r.n_filters++] = kept[i];
+            continue;
+        }
         if (kept[i].having >= 0 ||
-            (i > 0 && buf_append_str(&b, kept[i].is_or ? " or " : " and ", NULL) < 0) ||
+            (b.len > 0 && buf_append_str(&b, kept[i].is_or ? " or " : " and ", NULL) < 0) ||
             !condition(f, &kept[i], &b))
             return false;
     }
-    f->r.n_filters = 0;
     fr_place_times(f);
     if (!fr_finish(f))
         return false;

@@ -440,7 +440,7 @@ int nl_own_date(const struct nl_table *t)
 static int add_revenue(struct nl_schema *s, int table, struct err *err)
 {
     struct nl_table *t = &s->tables[table];
-    struct nl_formula f = { -1, -1, -1, false };
+    struct nl_formula f = { .quantity = -1, .price = -1, .discount = -1 };
     for (int i = 0; i < s->n_metrics; i++)
         if (STEM_IN(&s->metrics[i].words, "revenu", "sal", "turnover"))
             return 0;
