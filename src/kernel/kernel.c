@@ -7,7 +7,7 @@
  * the reply where it is.
  */
 
-#include "kernel/kernel.h"
+#include "kernel/kernel_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,23 +17,17 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "base/fdio.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "kernel/control.h"
-#include "kernel/image/image.h"
 #include "kernel/sql/export.h"
 #include "kernel/sql/profile.h"
 #include "kernel/ingest/nosync.h"
 #include "kernel/ingest/read_options.h"
-#include "kernel/python/python.h"
 #include "kernel/python/rewind.h"
 #include "kernel/workspace.h"
 #include "kernel/zygote/hot_pages.h"
@@ -41,28 +35,6 @@
 #include "sandbox/workspace_path.h"
 
 #define POOL_IDLE_MS 200
-#define MAX_MOUNTS FD_PASS_MAX
-#define TEMPORARY_MAX 64 /* tables of SQL that are named when they are lost */
-/* Of an image with more bytes no portable form is made. */
-#define COMPANION_IMAGE_MAX (64ll << 20)
-#define COMPANION_MS 5000
-#define COMPANION_LOOK_US 500
-
-struct kernel {
-    const struct kernel_parts *parts;
-    json_t *start; /* the specification; strings below point into it */
-    struct jail_mount mounts[MAX_MOUNTS];
-    size_t n_mounts;
-    int64_t memory_bytes;
-    int threads;
-    struct sql_export *export; /* under way; NULL: none */
-    bool exports_refused;      /* rows that were refused, not the tables' */
-    int64_t exported;          /* bytes that were sent of it */
-    bool is_ported;            /* it was made from a portable form, and that was not told yet */
-    char not_kept[PYTHON_NOT_KEPT_SIZE]; /* … which lacks these; "": none, or told */
-    char no_image[ERR_MESSAGE_MAX];      /* why it was made from that behind an image; "": told */
-    pid_t companion;                     /* the child that wrote one, to be reaped; 0: none */
-};
 
 /* A signal handler has no argument: what it may touch is here. */
 static struct {
@@ -85,16 +57,6 @@ static void on_sigint(int sig)
 {
     if (!rewind_pass_on(sig))
         interrupt();
-}
-
-static long long int_of(const json_t *obj, const char *key)
-{
-    return json_integer_value(json_object_get(obj, key));
-}
-
-static const char *str_of(const json_t *obj, const char *key)
-{
-    return json_string_value(json_object_get(obj, key));
 }
 
 /* ---- join ---- */
@@ -288,49 +250,6 @@ static int prepare_sql(void *arg, struct err *err)
     return sql_engine_setup(k->parts->engine, &setup, err);
 }
 
-/*
- * Comes back with an error, or with the descriptor of a portable form, which is still to be read.
- */
-static int restore(struct kernel *k, int *ret_portable, struct err *err)
-{
-    size_t len;
-    const void *unread = control_unread(&len);
-    struct image_source source = { .fd = control_take_fd(), .base_fd = control_take_fd() };
-    source.is_base = json_is_true(json_object_get(k->start, "own_base"));
-    if (source.fd < 0)
-        return err_set(err, ERR_PROTOCOL, "an image without its descriptor");
-    off_t begin = lseek(source.fd, 0, SEEK_CUR);
-    if (!image_is_portable(source.fd)) {
-        int r = image_restore(&source, unread, len, err);
-        struct err ignored = ERR_INIT;
-        if (image_find_companion(source.fd, begin, &ignored) < 0) {
-            close(source.fd);
-            return r;
-        }
-        snprintf(k->no_image, sizeof(k->no_image), "%s", err->message);
-        *err = (struct err)ERR_INIT;
-        *ret_portable = source.fd;
-        return 0;
-    }
-    if (source.base_fd >= 0)
-        close(source.base_fd);
-    *ret_portable = source.fd;
-    return 0;
-}
-
-static int read_portable(struct kernel *k, int fd, struct err *err)
-{
-    k->is_ported = true;
-    int r = !k->parts->has_python ? err_set(err, ERR_PROTOCOL, "this kernel has no Python") :
-            k->no_image[0]        ? 0 : /* its files are there already */
-                                    image_read_portable(fd, err);
-    if (r == 0)
-        r = python_load(fd, k->not_kept, sizeof(k->not_kept), err);
-    if (r < 0 && k->no_image[0])
-        err_set(err, err->code, "%s; variables behind it cannot be read either", k->no_image);
-    return r;
-}
-
 static int start(struct kernel *k, struct err *err)
 {
     int r = read_mounts(k, err);
@@ -355,12 +274,12 @@ static int start(struct kernel *k, struct err *err)
     close_mount_fds(k);
     auto_close int portable = -1;
     if (r == 0 && json_is_true(json_object_get(k->start, "image")))
-        r = restore(k, &portable, err);
+        r = kernel_restore(k, &portable, err);
     if (r < 0)
         return r;
     sql_engine_defer(k->parts->engine, prepare_sql, k);
     r = k->parts->has_python ? start_python(k, err) : 0;
-    return r == 0 && portable >= 0 ? read_portable(k, portable, err) : r;
+    return r == 0 && portable >= 0 ? kernel_read_portable(k, portable, err) : r;
 }
 
 /* ---- requests ---- */
@@ -506,129 +425,12 @@ static int run_write(struct kernel *k, const json_t *req, struct result *out, st
     return 0;
 }
 
-static void tell_ready(const struct kernel_parts *parts)
+void kernel_tell_ready(const struct kernel_parts *parts)
 {
     control_set_state(WIRE_IDLE, 0);
     control_send_json(
         WIRE_READY, 0,
         json_pack("{s:i, s:s}", "version", WIRE_VERSION, "missing", parts->jail->missing));
-}
-
-static int save_variables(struct kernel *k, int fd, char not_kept[PYTHON_NOT_KEPT_SIZE],
-                          struct err *err)
-{
-    static char tables[TEMPORARY_MAX][SQL_NAME_SIZE];
-    size_t n = sql_temporary(k->parts->engine, tables, TEMPORARY_MAX);
-    return python_save(fd, tables, n, not_kept, PYTHON_NOT_KEPT_SIZE, err);
-}
-
-static void write_portable(struct kernel *k, int fd, struct result *out)
-{
-    char not_kept[PYTHON_NOT_KEPT_SIZE];
-    struct err why = ERR_INIT;
-    int r = k->parts->has_python ? image_write_portable(fd, &why) :
-                                   err_set(&why, ERR_CONFLICT, "a kernel without Python");
-    if (r == 0)
-        r = save_variables(k, fd, not_kept, &why);
-    result_begin(out, r < 0 ? WIRE_VERDICT_ERROR : WIRE_VERDICT_OK);
-    if (r < 0) {
-        result_error(out, "IMAGE", why.message);
-        return;
-    }
-    json_out_key(&out->json, "not_kept");
-    json_out_str(&out->json, not_kept, strlen(not_kept));
-}
-
-static void reap_companion(struct kernel *k)
-{
-    if (!k->companion)
-        return;
-    kill(k->companion, SIGKILL);
-    while (waitpid(k->companion, NULL, 0) < 0 && errno == EINTR)
-        ;
-    k->companion = 0;
-}
-
-/*
- * Behind its image the kernel writes its variables in the portable form. A child does that, because
- * code of the user's classes runs meanwhile: what it changes, and how long it takes, is of no
- * consequence. Nobody waits while Linux takes the child apart: that is done after the answer.
- */
-static void write_companion(struct kernel *k, int fd, struct result *out)
-{
-    struct companion {
-        atomic_bool ended;
-        bool done;
-        char not_kept[PYTHON_NOT_KEPT_SIZE];
-    } *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (c == MAP_FAILED)
-        return;
-    pid_t pid = python_fork();
-    if (pid == 0) {
-        struct err err = ERR_INIT;
-        c->done = image_write_companion(fd, &err) == 0 &&
-                  save_variables(k, fd, c->not_kept, &err) == 0;
-        close(fd);
-        atomic_store(&c->ended, true);
-        _exit(0);
-    }
-    int64_t until = clock_now_ms() + COMPANION_MS;
-    k->companion = MAX_OF(pid, 0);
-    while (k->companion && !atomic_load(&c->ended)) {
-        if (waitpid(pid, NULL, WNOHANG) == pid)
-            k->companion = 0;
-        else if (clock_now_ms() >= until)
-            reap_companion(k);
-        else
-            usleep(COMPANION_LOOK_US);
-    }
-    c->not_kept[sizeof(c->not_kept) - 1] = 0;
-    if (c->done) {
-        json_out_key(&out->json, "companion_lacks");
-        json_out_str(&out->json, c->not_kept, strlen(c->not_kept));
-    }
-    munmap(c, sizeof(*c));
-}
-
-/* 1 in the kernel that was made from the image: it is ready, and nobody asked it for one. */
-static int run_image(struct kernel *k, const json_t *req, struct result *out, struct err *err)
-{
-    auto_close int fd = control_take_fd();
-    auto_close int base = control_take_fd(); /* or none */
-    struct err why = ERR_INIT;
-    int64_t bytes = 0;
-    if (fd < 0)
-        return err_set(err, ERR_PROTOCOL, "an image without its descriptor");
-    if (rewind_is_fork()) {
-        result_begin(out, WIRE_VERDICT_ERROR);
-        result_error(out, "IMAGE", "a debugger has gone back to an earlier step of its code");
-        return 0;
-    }
-    if (json_is_true(json_object_get(req, "portable"))) {
-        write_portable(k, fd, out);
-        return 0;
-    }
-    bool suspended = k->parts->has_python && python_suspend();
-    int r = image_save(fd, base, control_resume, &bytes, &why);
-    if (suspended)
-        python_resume();
-    if (r == IMAGE_RESTORED) {
-        fd = base = -1; /* another kernel's */
-        tell_ready(k->parts);
-        return 1;
-    }
-    if (r < 0) {
-        result_begin(out, WIRE_VERDICT_ERROR);
-        result_error(out, "IMAGE", why.message);
-        return 0;
-    }
-    result_begin(out, WIRE_VERDICT_OK);
-    json_out_key(&out->json, "bytes");
-    json_out_int(&out->json, bytes);
-    if (json_is_true(json_object_get(req, "companion")) && k->parts->has_python &&
-        bytes <= COMPANION_IMAGE_MAX)
-        write_companion(k, fd, out);
-    return 0;
 }
 
 /*
@@ -689,7 +491,7 @@ static const struct {
 } ops[] = {
     { WIRE_EXEC, run_exec },   { WIRE_INGEST, run_ingest }, { WIRE_PROFILE, run_profile },
     { WIRE_LIST, run_list },   { WIRE_READ, run_read },     { WIRE_WRITE, run_write },
-    { WIRE_IMAGE, run_image }, { WIRE_EXPORT, run_export },
+    { WIRE_IMAGE, kernel_run_image }, { WIRE_EXPORT, run_export },
 };
 
 static int run(struct kernel *k, const struct control_message *m, struct result *out,
@@ -810,12 +612,12 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
         control_send_failed(0, &err);
         _exit(1);
     }
-    tell_ready(parts);
+    kernel_tell_ready(parts);
 
     while (control_next(&m)) {
         answer(&k, &m);
         json_decref(m.body);
-        reap_companion(&k);
+        kernel_reap_companion(&k);
         if (parts->answered)
             parts->answered();
     }

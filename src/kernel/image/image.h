@@ -23,14 +23,25 @@ enum image_outcome { IMAGE_SAVED, IMAGE_RESTORED };
  */
 #define IMAGE_CARRIED_MAX (256u << 10)
 
+struct image_hooks {
+    /* In the process that was made from the image. */
+    void (*carry)(const void *bytes, size_t len);
+    /*
+     * When it is known what is in the image, and nothing of it has been written. It may fork, and
+     * changes no memory but the stack. Or NULL.
+     */
+    void (*found)(void *arg, int64_t bytes);
+    void *arg; /* in a frame of the caller: it is not in the image as found() leaves it */
+};
+
 /*
  * Writes this process to `fd`, a pipe: what differs from the base in the file base_fd, or
  * everything if that is negative. IMAGE_RESTORED in the process that was made from it, after
- * carry() has been called. CONFLICT names what cannot be kept: a thread, a socket, a child. IO
- * when the other end of the pipe is gone. After an error the process goes on as it was.
+ * hooks->carry() has been called. CONFLICT names what cannot be kept: a thread, a socket, a child.
+ * IO when the other end of the pipe is gone. After an error the process goes on as it was.
  */
-int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len),
-               int64_t *ret_bytes, struct err *err);
+int image_save(int fd, int base_fd, const struct image_hooks *hooks, int64_t *ret_bytes,
+               struct err *err);
 
 struct image_source {
     int fd;

@@ -431,8 +431,11 @@ static int write_pages(struct room *room, int fd, uint64_t *at, struct err *err)
     return r < 0 ? r : image_write(fd, room->checks, len, err);
 }
 
-static int write_image(struct room *room, int fd, int base_fd, bool is_zygote, struct err *err)
+/* hooks: NULL in a zygote. */
+static int write_image(struct room *room, int fd, int base_fd, const struct image_hooks *hooks,
+                       struct err *err)
 {
+    bool is_zygote = !hooks;
     uint64_t at = sizeof(struct image_mark);
     struct image_mark mark = { .magic = IMAGE_MAGIC };
     image_system(mark.system);
@@ -455,6 +458,8 @@ static int write_image(struct room *room, int fd, int base_fd, bool is_zygote, s
     if (save_context(&((struct room *)IMAGE_ROOM_AT)->head.context) != 0)
         return 1;
     r = find_memory(room, err);
+    if (r == 0 && hooks && hooks->found)
+        hooks->found(hooks->arg, (int64_t)(at + room->head.n_pages * IMAGE_PAGE));
     if (r == 0)
         r = write_tables(room, fd, &at, err);
     if (r == 0)
@@ -472,22 +477,23 @@ static int open_room(struct err *err)
             munmap(room, IMAGE_ROOM_BYTES);
         return err_set(err, ERR_CONFLICT, "memory at the address that is reserved for images");
     }
+    (void)madvise(room, IMAGE_ROOM_BYTES, MADV_DONTFORK); /* no child that is forked needs it */
     return 0;
 }
 
-int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len),
-               int64_t *ret_bytes, struct err *err)
+int image_save(int fd, int base_fd, const struct image_hooks *hooks, int64_t *ret_bytes,
+               struct err *err)
 {
     int r = check_alone(err);
     if (r == 0)
         r = open_room(err);
     if (r < 0)
         return r;
-    r = write_image((struct room *)IMAGE_ROOM_AT, fd, base_fd, false, err);
+    r = write_image((struct room *)IMAGE_ROOM_AT, fd, base_fd, hooks, err);
     const struct image_carried *carried = (const void *)IMAGE_ROOM_AT;
     if (r == 1) {
         image_note_mapped(&carried->mapped);
-        carry(carried->bytes, carried->len);
+        hooks->carry(carried->bytes, carried->len);
     }
     *ret_bytes = r == 0 ? ((struct room *)IMAGE_ROOM_AT)->bytes : 0;
     munmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES);
@@ -501,7 +507,7 @@ int image_save_zygote(int fd, struct err *err)
     int r = open_room(err);
     if (r < 0)
         return r;
-    r = write_image((struct room *)IMAGE_ROOM_AT, fd, fd, true, err);
+    r = write_image((struct room *)IMAGE_ROOM_AT, fd, fd, NULL, err);
     munmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES);
     if (r != 1)
         base_unmap();
@@ -510,10 +516,10 @@ int image_save_zygote(int fd, struct err *err)
 
 #else
 
-int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len),
-               int64_t *ret_bytes, struct err *err)
+int image_save(int fd, int base_fd, const struct image_hooks *hooks, int64_t *ret_bytes,
+               struct err *err)
 {
-    (void)fd, (void)base_fd, (void)carry, (void)ret_bytes;
+    (void)fd, (void)base_fd, (void)hooks, (void)ret_bytes;
     return err_set(err, ERR_UNAVAILABLE, "this build of riddle-kernel cannot write images");
 }
 

@@ -593,8 +593,8 @@ static int take_text(PyObject *made, char *ret_not_kept, size_t n, const char *w
     return 0;
 }
 
-int python_save(int fd, char (*tables)[SQL_NAME_SIZE], size_t n_tables, char *ret_not_kept,
-                size_t n, struct err *err)
+int python_save(int fd, int go_fd, char (*tables)[SQL_NAME_SIZE], size_t n_tables,
+                char *ret_not_kept, size_t n, struct err *err)
 {
     auto_ref PyObject *names = PyList_New(0);
     for (size_t i = 0; names && i < n_tables; i++) {
@@ -604,19 +604,14 @@ int python_save(int fd, char (*tables)[SQL_NAME_SIZE], size_t n_tables, char *re
             (void)PyList_Append(names, name);
     }
     PyErr_Clear();
-    return take_text(PyObject_CallFunction(py.save, "iO", fd, names ? names : Py_None),
+    return take_text(PyObject_CallFunction(py.save, "iiO", fd, go_fd, names ? names : Py_None),
                      ret_not_kept, n, "pickling variables", err);
 }
 
-pid_t python_fork(void)
+void python_is_forked(void)
 {
-    PyOS_BeforeFork();
-    pid_t pid = fork();
-    if (pid == 0)
-        PyOS_AfterFork_Child();
-    else
-        PyOS_AfterFork_Parent();
-    return pid;
+    PyOS_AfterFork_Child();
+    PyGC_Disable(); /* it writes to every object, and each page would be copied */
 }
 
 int python_load(int fd, char *ret_not_kept, size_t n, struct err *err)

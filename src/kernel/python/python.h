@@ -85,11 +85,12 @@ void python_state(struct result *ret);
 
 /*
  * Variables as pickles, to a pipe and from a file, where no image can be had. ret_not_kept names
- * those that could not be kept, with the reasons; "": all were. CONFLICT.
+ * those that could not be kept, with the reasons; "": all were. Writes when the other end of go_fd
+ * is closed, unless that is negative. CONFLICT.
  */
 #define PYTHON_NOT_KEPT_SIZE 6400
-int python_save(int fd, char (*tables)[SQL_NAME_SIZE], size_t n_tables, char *ret_not_kept,
-                size_t n, struct err *err);
+int python_save(int fd, int go_fd, char (*tables)[SQL_NAME_SIZE], size_t n_tables,
+                char *ret_not_kept, size_t n, struct err *err);
 int python_load(int fd, char *ret_not_kept, size_t n, struct err *err);
 
 /*
@@ -99,8 +100,8 @@ int python_load(int fd, char *ret_not_kept, size_t n, struct err *err);
 bool python_suspend(void);
 void python_resume(void);
 
-/* fork(2), with an interpreter that works in the child, too. */
-pid_t python_fork(void);
+/* First in a child of _Fork(): the interpreter works there, too. */
+void python_is_forked(void);
 
 /* Async-signal-safe: KeyboardInterrupt at the next bytecode. */
 void python_interrupt(void);

@@ -89,8 +89,8 @@ def _variables(namespace, given):
             if isinstance(name, str) and not (name.startswith("__") and name.endswith("__")) and given.get(name, given) is not value}
 
 
-def save(fd, namespace, given, tables):
-    """Writes what can be kept to a pipe. Returns the names of what cannot be, with the reasons: variables, and SQL's temporary tables."""
+def save(fd, go_fd, namespace, given, tables):
+    """Writes what can be kept to a pipe, when the other end of go_fd is closed. Returns the names of what cannot be, with the reasons: variables, and SQL's temporary tables."""
     variables, left_out = _variables(namespace, given), {name: "a temporary table of SQL" for name in tables}
     ids = {id(value): name for name, value in given.items() if not isinstance(value, ModuleType)}
     try:
@@ -116,6 +116,8 @@ def save(fd, namespace, given, tables):
     except OSError:
         directory = "/workspace"
     head = {"names": list(variables), "not_kept": left_out, "cwd": directory}
+    if go_fd >= 0:
+        os.read(go_fd, 1)
     with io.FileIO(fd, "w", closefd=False) as raw:
         for piece in (pickle.dumps(head), pickled):
             view = memoryview(piece)

@@ -494,8 +494,8 @@ def resume():
     loop._make_self_pipe()
 
 
-def save(fd, tables):
-    return portable.save(fd, _session.namespace, _session.born, tables or [])
+def save(fd, go_fd, tables):
+    return portable.save(fd, go_fd, _session.namespace, _session.born, tables or [])
 
 
 def load(fd):
