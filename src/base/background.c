@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/macros.h"
+#include "base/proc.h"
 
 #define THREADS_MAX 4
 #define BACKGROUND_NICE 10
@@ -36,6 +37,7 @@ static void *serve(void *arg)
     id_t self = (id_t)syscall(SYS_gettid);
     if (getpriority(PRIO_PROCESS, self) < BACKGROUND_NICE)
         (void)setpriority(PRIO_PROCESS, self, BACKGROUND_NICE);
+    proc_run_in_long_slices(0);
     pthread_mutex_lock(&queue.lock);
     queue.n_begun++;
     pthread_cond_signal(&queue.begun);

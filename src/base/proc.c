@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -144,6 +145,26 @@ bool proc_have_program(const char *name)
         dir += n + (dir[n] == ':');
     }
     return false;
+}
+
+/* As in <linux/sched/types.h>, which does not go with every <sched.h>. */
+struct slice_attr {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t slice_ns, deadline, period;
+};
+#define KEEP_POLICY 0x08
+#define LONG_SLICE_NS 20000000
+
+void proc_run_in_long_slices(pid_t pid)
+{
+    struct slice_attr attr = { .size = sizeof(attr),
+                               .flags = KEEP_POLICY,
+                               .nice = getpriority(PRIO_PROCESS, (id_t)pid),
+                               .slice_ns = LONG_SLICE_NS };
+    (void)syscall(SYS_sched_setattr, pid, &attr, 0);
 }
 
 char proc_state(pid_t pid)

@@ -26,6 +26,14 @@ char proc_state(pid_t pid);
 /* Children of this process that have ended and are not reaped, at most `max`. Their number. */
 size_t proc_zombies(pid_t *ret, size_t max);
 
+/*
+ * Lets the process or thread (0: the caller) run in long slices, with its share of the processor as
+ * before. Linux lets a task that wakes up go before one with longer slices; it would otherwise wait
+ * for the end of a slice or for the next tick, 4 ms. Children and threads inherit it. Before Linux
+ * 6.12 nothing changes.
+ */
+void proc_run_in_long_slices(pid_t pid);
+
 /* True if `name` is an executable file on PATH. */
 bool proc_have_program(const char *name);
 

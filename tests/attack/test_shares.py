@@ -1,14 +1,16 @@
 """One owner takes all there is: places, queue, hot kernels, connections. Another owner has their share all the same."""
 
+import ctypes
 import re
 import resource
 import socket
+import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from api import metric, refused
+from api import children, metric, refused
 from attack import ALICE, BOB, Neighbour, python, serve
 from server import wait_until
 
@@ -60,6 +62,25 @@ def test_sql_does_not_wait_for_python(server):
         runs = [clients.submit(python, server, LOOP, timeout_seconds=1) for _ in range(16)]
         assert {run.result().json["result"]["verdict"] for run in runs} == {"timeout"}
     assert len(bob.took) > 10
+
+
+def slice_ns(pid):
+    """How long Linux lets it run before others' turns (sched_getattr), since 6.12; 0 before."""
+    attr = ctypes.create_string_buffer(48)
+    assert ctypes.CDLL(None).syscall(315, pid, attr, 48, 0) == 0
+    return struct.unpack_from("<Q", attr, 24)[0]
+
+
+def test_python_yields_to_whoever_wakes_up(server):
+    """Kernels of Python run in longer slices than riddle and kernels of SQL, so those need not wait for the end of a slice."""
+    riddle = slice_ns(server.process.pid)
+    with ThreadPoolExecutor(1) as clients:
+        run = clients.submit(python, server, LOOP, timeout_seconds=2)
+        wait_until(lambda: metric(server, "riddle_kernels", BOB, state="running") or run.done(), "it runs")
+        kernels = [(pid, line) for pid, line in children(server.process.pid).items() if "--zygote=" in line]
+        slices = {kind: {slice_ns(pid) for pid, line in kernels if f"--zygote={kind}" in line} for kind in ("python", "sql")}
+        run.result()
+    assert slices["sql"] == {riddle} and (riddle == 0 or min(slices["python"]) > 4 * riddle), (riddle, slices)
 
 
 def test_connections_of_one_owner(tmp_path):

@@ -391,6 +391,8 @@ static int local_limit(struct kernel_link *link, const struct sandbox_limits *li
     l->memory_bytes = limits->memory_bytes;
     if (limits->yields && provider_of(l)->cgroups.at[CGROUP_CPU].version == 0)
         (void)setpriority(PRIO_PROCESS, (id_t)l->kernel.pid, YIELDING_NICE);
+    if (limits->yields)
+        proc_run_in_long_slices(l->kernel.pid);
     return cgroup_limit(&l->kernel.group, limits, err);
 }
 

@@ -18,7 +18,7 @@
  */
 #define READ_MAX_BYTES (256 << 10)
 #define PIECE_BYTES (16 << 10)
-#define TURN_US 300
+#define TURN_US 150
 #define REST_FACTOR 4
 #define REST_MAX_MS 50
 

@@ -292,6 +292,8 @@ int zygote_launch(struct local *p, enum run_kind kind, struct err *err)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(pair[1]);
     close(words[1]);
+    if (kind == RUN_PYTHON && pid > 0)
+        proc_run_in_long_slices(pid);
     z->pid = pid;
     z->sock = pair[0];
     z->stderr_fd = words[0];

@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/proc.h"
@@ -102,6 +104,42 @@ static void test_pidfd(void **state)
     assert_int_equal(proc_pidfd_open(-1, &e), -ERR_IO);
 }
 
+/* Its nice value and, from Linux 6.12 on, its slice. */
+static void get_slice(int *ret_nice, uint64_t *ret_ns)
+{
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t slice_ns, deadline, period;
+    } attr = { .size = sizeof(attr) };
+
+    assert_int_equal(syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0), 0);
+    *ret_nice = attr.nice;
+    *ret_ns = attr.slice_ns;
+}
+
+/* A priority that was set before stays. */
+static void test_long_slices(void **state)
+{
+    int status = 0, nice_before, nice_after;
+    uint64_t before, after;
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0) {
+        if (setpriority(PRIO_PROCESS, 0, 7) < 0)
+            _exit(2);
+        get_slice(&nice_before, &before);
+        proc_run_in_long_slices(0);
+        get_slice(&nice_after, &after);
+        _exit(nice_after != nice_before || (before > 0 && (after <= before || after != 20000000)));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 static void test_have_program(void **state)
 {
     char dir[64], path[128], missing[200], *old = strdup(getenv("PATH"));
@@ -135,7 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_self_dir),      cmocka_unit_test(test_status_value),
         cmocka_unit_test(test_describe_exit), cmocka_unit_test(test_pidfd),
-        cmocka_unit_test(test_have_program),
+        cmocka_unit_test(test_long_slices),   cmocka_unit_test(test_have_program),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
