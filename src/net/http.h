@@ -33,6 +33,7 @@
 #define HTTP_URL_MAX 8192            /* 414 */
 #define HTTP_HEADERS_MAX 16384       /* 431, of the request line and all headers together */
 #define HTTP_BODY_MAX (1024u * 1024) /* 413, of a JSON body whose route names no maximum */
+#define HTTP_BODY_VALUES_MAX 200000u /* 413, of values in a JSON body; each takes some 60 bytes */
 #define HTTP_REQUEST_ID_SIZE 65
 
 struct http_server;

@@ -265,6 +265,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
     req->suspended = false;
     unwatch(req);
     reply_forget_large(req);
+    request_forget_parsing(req);
     if (req->deferred && !req->replied && req->on_close) {
         req->replied = true;
         req->on_close(req->close_arg);

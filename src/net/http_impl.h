@@ -49,8 +49,11 @@ struct http_stream {
 };
 
 /* An event that waits, as text. */
+struct sse_writing;
+
 struct sse_piece {
     struct sse_piece *next;
+    struct sse_writing *writing; /* NULL: text is there */
     char *text;
     size_t len, at; /* up to `at` it has been sent */
 };
@@ -112,6 +115,7 @@ struct http_request {
     size_t max_body;
     struct buf body;
     json_t *json;
+    struct parsed_body *parsing; /* the body, which is being parsed beside the loop */
     bool body_paused, body_resumed;
     int64_t paused_at_ms, paused_ms; /* time that the application took, not the client */
     uint64_t seen_bytes; /* of the body, when it last grew while the server is stopping */
@@ -196,6 +200,8 @@ struct http_request *request_create(struct http_conn *conn, const char *url);
 void request_destroy(struct http_request *req);
 enum MHD_Result request_access(struct http_request *req, const char *method, const char *data,
                                size_t *len);
+/* The request ends before its body is parsed. */
+void request_forget_parsing(struct http_request *req);
 
 /* ---- http_reply.c ---- */
 

@@ -8,10 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "net/http_impl.h"
+
+#define PARSE_AT_ONCE_MAX 16384 /* bytes: half a millisecond. Longer ones: beside the loop */
 
 /* ---- life ---- */
 
@@ -69,7 +72,7 @@ void request_destroy(struct http_request *req)
         req->destroy_data(req->data);
     if (req->response)
         mhd_lib.destroy_response(req->response);
-    json_decref(req->json);
+    json_discard(req->json);
     buf_finish(&req->body);
     *req->prev = req->next;
     if (req->next)
@@ -541,39 +544,124 @@ static enum MHD_Result take_body(struct http_request *req, const char *data, siz
     return MHD_YES;
 }
 
-static int parse_body(struct http_request *req, struct err *err)
-{
-    const struct route *route = req->match.route;
-    struct schema_report report;
-    int r;
+/* ---- the body as JSON ---- */
 
-    if (req->body.len == 0 && route->flags & ROUTE_BODY_OPTIONAL) {
-        req->json = json_object();
-        if (!req->json)
-            return err_set(err, ERR_NO_MEMORY, "out of memory for the body");
+struct parsed_body {
+    struct http_request *req; /* NULL: it has ended */
+    const struct schema *schema;
+    struct buf text;
+    json_t *json;
+    struct schema_report report;
+    bool is_invalid; /* JSON, but not as the schema has it */
+    bool is_optional, is_done;
+    struct err err;
+};
+
+/* In any thread. */
+static void parse(void *arg)
+{
+    struct parsed_body *p = arg;
+
+    if (p->text.len == 0 && p->is_optional) {
+        p->json = json_object();
+        if (!p->json)
+            err_set(&p->err, ERR_NO_MEMORY, "out of memory for the body");
     } else {
-        r = json_parse(buf_cstr(&req->body), req->body.len, &req->json, err);
-        if (r < 0)
-            return r;
+        (void)json_parse_within(buf_cstr(&p->text), p->text.len, HTTP_BODY_VALUES_MAX, &p->json,
+                                NULL, &p->err);
     }
-    buf_finish(&req->body);
-    r = schema_validate(route->body, req->json, &report, err);
-    if (r < 0)
-        reply_invalid(req, "body", &report, err);
-    else if (report.ignored[0])
-        log_debug("http.ignored", LOG_STR("request", req->id), LOG_STR("path", req->path),
-                  LOG_STR("fields", report.ignored));
-    return r;
+    buf_finish(&p->text);
+    p->is_invalid = p->json && schema_validate(p->schema, p->json, &p->report, &p->err) < 0;
 }
 
+static void take_parsed(struct http_request *req, struct parsed_body *p)
+{
+    req->json = TAKE_PTR(p->json);
+    if (p->is_invalid)
+        reply_invalid(req, "body", &p->report, &p->err);
+    else if (!req->json)
+        http_reply_error(req, &p->err);
+    else if (p->report.ignored[0])
+        log_debug("http.ignored", LOG_STR("request", req->id), LOG_STR("path", req->path),
+                  LOG_STR("fields", p->report.ignored));
+}
+
+static void parsed_later(void *arg)
+{
+    struct parsed_body *p = arg;
+
+    p->is_done = true;
+    if (p->req) {
+        http_resume(p->req);
+    } else {
+        json_discard(p->json);
+        free(p);
+    }
+}
+
+/* True: request_access() is called again when it is parsed. */
+static bool parse_later(struct http_request *req)
+{
+    struct err ignored = ERR_INIT;
+    struct parsed_body *p = malloc(sizeof(*p));
+
+    if (!p)
+        return false;
+    *p = (struct parsed_body){ .req = req, .schema = req->match.route->body, .text = req->body };
+    if (loop_background(loop_uv(req->server->loop), parse, parsed_later, p, &ignored) < 0) {
+        free(p);
+        return false;
+    }
+    buf_init(&req->body, 0);
+    req->parsing = p;
+    return true;
+}
+
+void request_forget_parsing(struct http_request *req)
+{
+    struct parsed_body *p = TAKE_PTR(req->parsing);
+
+    if (p && p->is_done) {
+        json_discard(p->json);
+        free(p);
+    } else if (p) {
+        p->req = NULL;
+    }
+}
+
+static void parse_at_once(struct http_request *req)
+{
+    const struct route *route = req->match.route;
+    struct parsed_body p = { .schema = route->body,
+                             .is_optional = route->flags & ROUTE_BODY_OPTIONAL,
+                             .text = req->body };
+
+    buf_init(&req->body, 0);
+    parse(&p);
+    take_parsed(req, &p);
+}
+
+static enum MHD_Result handle_parsed(struct http_request *req);
+
 static enum MHD_Result handle(struct http_request *req)
+{
+    bool has_json = !req->response && req->match.route->body;
+
+    req->state = REQUEST_HANDLING;
+    if (has_json && req->body.len > PARSE_AT_ONCE_MAX && parse_later(req)) {
+        http_suspend(req);
+        return MHD_YES;
+    }
+    if (has_json)
+        parse_at_once(req);
+    return handle_parsed(req);
+}
+
+static enum MHD_Result handle_parsed(struct http_request *req)
 {
     const struct route *route = req->match.route;
     struct err e = ERR_INIT;
 
-    if (!req->response && route->body && parse_body(req, &e) < 0 && !req->response)
-        http_reply_error(req, &e);
-    req->state = REQUEST_HANDLING;
     if (!req->response)
         route->handler(req);
     if (req->response)
@@ -596,7 +684,12 @@ enum MHD_Result request_access(struct http_request *req, const char *method, con
     case REQUEST_BODY:
         return *len > 0 ? take_body(req, data, len) : req->gone ? MHD_NO : handle(req);
     case REQUEST_HANDLING:
-        /* Resumed: there is an answer, or nobody who wants it. */
+        /* Resumed: there is JSON or an answer, or nobody who wants it. */
+        if (req->parsing && !req->gone) {
+            take_parsed(req, req->parsing);
+            request_forget_parsing(req);
+            return handle_parsed(req);
+        }
         if (req->gone || !req->response)
             return MHD_NO;
         return reply_queue(req);

@@ -3,6 +3,8 @@
  * its request (http_impl.h) and goes with it; on_close is called from the stream's close, which
  * MHD's end of the request calls.
  *
+ * The text of a large event is written by a thread in the background; those that follow it wait.
+ *
  * Memory: each event is a piece of its own, freed once it is sent, so a large one needs no more
  * than its size. Past SSE_QUEUE_HIGH text is put together instead of queued (sse_send_text), and
  * producers see sse_is_full(). Past SSE_QUEUE_MAX, or SSE_TOTAL_MAX for all streams, a client is
@@ -18,18 +20,27 @@
 #include "base/str.h"
 #include "net/http_impl.h"
 
-int sse_format(struct buf *b, const char *event, bool named, json_t *value, struct err *err)
+/* A copy of the value's members, with the event's type. */
+static int add_type(const char *event, json_t *value, json_t **ret, struct err *err)
 {
     auto_json json_t *obj = json_object();
-    size_t before = b->len;
-    int r;
 
     if (!obj || json_object_set_new(obj, "type", json_string(event)) < 0 ||
         (json_is_object(value) ? json_object_update_missing(obj, value) :
          value                 ? json_object_set(obj, "value", value) :
                                  0) < 0)
         return err_set(err, ERR_NO_MEMORY, "out of memory for an event");
-    r = named ? buf_printf(b, err, "event: %s\ndata: ", event) : buf_append_str(b, "data: ", err);
+    *ret = TAKE_PTR(obj);
+    return 0;
+}
+
+static int write_event(struct buf *b, const json_t *obj, bool named, struct err *err)
+{
+    const char *event = json_string_value(json_object_get(obj, "type"));
+    size_t before = b->len;
+    int r = named ? buf_printf(b, err, "event: %s\ndata: ", event) :
+                    buf_append_str(b, "data: ", err);
+
     /* What json_write() writes has no line break. */
     if (r == 0)
         r = json_write(obj, b, err);
@@ -42,20 +53,46 @@ int sse_format(struct buf *b, const char *event, bool named, json_t *value, stru
     return r;
 }
 
+int sse_format(struct buf *b, const char *event, bool named, json_t *value, struct err *err)
+{
+    auto_json json_t *obj = NULL;
+    int r = add_type(event, value, &obj, err);
+
+    return r < 0 ? r : write_event(b, obj, named, err);
+}
+
 /* ---- the queue ---- */
+
+/* Of a piece whose text a thread in the background writes. */
+struct sse_writing {
+    struct sse *sse;
+    struct sse_piece *piece; /* NULL: the stream has ended, or left it out */
+    json_t *obj;
+    bool named;
+    char *text; /* NULL afterwards: memory is out */
+    size_t len;
+};
+
+static void free_piece(struct sse *sse, struct sse_piece *p)
+{
+    size_t left = p->len - p->at;
+
+    sse->queued -= left;
+    sse->req->server->sse_queued -= left;
+    if (p->writing)
+        p->writing->piece = NULL;
+    free(p->text);
+    free(p);
+}
 
 static void drop_piece(struct sse *sse)
 {
     struct sse_piece *p = sse->first;
-    size_t left = p->len - p->at;
 
     sse->first = p->next;
     if (!sse->first)
         sse->last = &sse->first;
-    sse->queued -= left;
-    sse->req->server->sse_queued -= left;
-    free(p->text);
-    free(p);
+    free_piece(sse, p);
 }
 
 /* The stream whose client has most to read. */
@@ -104,45 +141,136 @@ static void overrun(struct http_server *s, struct sse *sse)
     }
 }
 
+static void set_len(struct sse *sse, struct sse_piece *p, size_t len)
+{
+    sse->queued += len - p->len;
+    sse->req->server->sse_queued += len - p->len;
+    p->len = len;
+    if (sse->queued > SSE_QUEUE_HIGH)
+        sse->full = true;
+}
+
+/* text is taken. */
+static void set_text(struct sse *sse, struct sse_piece *p, char *text, size_t len)
+{
+    p->text = text;
+    set_len(sse, p, len);
+    http_stream_ready(&sse->req->stream);
+}
+
+/* NULL when out of memory. */
+static struct sse_piece *push_piece(struct sse *sse, struct err *err)
+{
+    struct sse_piece *p = calloc(1, sizeof(*p));
+
+    if (!p) {
+        err_set(err, ERR_NO_MEMORY, "out of memory for an event");
+        return NULL;
+    }
+    *sse->last = p;
+    sse->last = &p->next;
+    sse->last_sent_ms = clock_now_ms();
+    return p;
+}
+
 /* text is taken. */
 static int push(struct sse *sse, char *text, size_t len, struct err *err)
 {
-    struct http_server *s = sse->req->server;
-    struct sse_piece *p = malloc(sizeof(*p));
+    struct sse_piece *p = text ? push_piece(sse, err) : NULL;
 
-    if (!p || !text) {
-        free(p);
+    if (!p) {
         free(text);
         return err_set(err, ERR_NO_MEMORY, "out of memory for an event");
     }
-    *p = (struct sse_piece){ .text = text, .len = len };
-    *sse->last = p;
-    sse->last = &p->next;
-    sse->queued += len;
-    s->sse_queued += len;
-    sse->last_sent_ms = clock_now_ms();
-    if (sse->queued > SSE_QUEUE_HIGH)
-        sse->full = true;
-    http_stream_ready(&sse->req->stream);
+    set_text(sse, p, text, len);
     return 0;
+}
+
+/* ---- large events ---- */
+
+#define LARGE_MIN_BYTES 16384
+
+static void write_large(void *arg)
+{
+    struct sse_writing *w = arg;
+    auto_buf struct buf b = BUF_INIT(SSE_QUEUE_MAX);
+
+    if (write_event(&b, w->obj, w->named, NULL) < 0)
+        return;
+    w->len = b.len;
+    w->text = buf_take(&b);
+    char *exact = realloc(w->text, w->len + 1); /* the buffer has grown by doubling */
+    w->text = exact ? exact : w->text;
+}
+
+static void large_written(void *arg)
+{
+    struct sse_writing *w = arg;
+
+    if (w->piece) {
+        w->piece->writing = NULL;
+        if (w->text) {
+            set_text(w->sse, w->piece, TAKE_PTR(w->text), w->len);
+        } else {
+            w->sse->broken = true;
+            http_kill(w->sse->req);
+        }
+    }
+    free(w->text);
+    json_discard(w->obj);
+    free(w);
+}
+
+/* What the text will be at least: a member is large, or there are thousands of values. */
+static size_t least_len(json_t *obj)
+{
+    size_t sum = LARGE_MIN_BYTES;
+    const char *key;
+    json_t *member;
+
+    json_object_foreach(obj, key, member)
+        sum += json_string_length(member);
+    return sum;
+}
+
+/* False: it was not taken. What comes later waits behind it. */
+static bool push_large(struct sse *sse, json_t *obj)
+{
+    struct err ignored = ERR_INIT;
+    uv_loop_t *loop = loop_uv(sse->req->server->loop);
+    struct sse_writing *w = malloc(sizeof(*w));
+
+    if (!w)
+        return false;
+    *w = (struct sse_writing){ .sse = sse, .obj = json_incref(obj), .named = !sse->unnamed };
+    if (loop_background(loop, write_large, large_written, w, &ignored) < 0) {
+        json_decref(obj);
+        free(w);
+        return false;
+    }
+    w->piece = push_piece(sse, &ignored);
+    if (w->piece) {
+        w->piece->writing = w;
+        set_len(sse, w->piece, least_len(obj));
+    } else {
+        sse->broken = true;
+        http_stream_ready(&sse->req->stream);
+    }
+    return true;
 }
 
 static int push_event(struct sse *sse, const char *event, json_t *value, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(SSE_QUEUE_MAX);
-    int r = sse_format(&b, event, !sse->unnamed, value, err);
+    auto_json json_t *obj = NULL;
+    int r = add_type(event, value, &obj, err);
+
+    if (r == 0 && json_is_large(obj) && push_large(sse, obj))
+        return 0;
+    if (r == 0)
+        r = write_event(&b, obj, !sse->unnamed, err);
     size_t len = b.len;
-    char *text;
-
-    if (r < 0)
-        return r;
-    text = buf_take(&b);
-    if (text && len > SSE_QUEUE_HIGH) { /* the buffer has grown by doubling */
-        char *exact = realloc(text, len + 1);
-
-        text = exact ? exact : text;
-    }
-    return push(sse, text, len, err);
+    return r < 0 ? r : push(sse, buf_take(&b), len, err);
 }
 
 /* ---- text that is held back ---- */
@@ -196,7 +324,7 @@ static ssize_t read_events(void *arg, char *out, size_t max)
 
     if (sse->broken)
         return HTTP_STREAM_FAIL;
-    while (sse->first && n < max) {
+    while (sse->first && !sse->first->writing && n < max) {
         struct sse_piece *p = sse->first;
         size_t some = MIN_OF(max - n, p->len - p->at);
 
@@ -218,7 +346,7 @@ static ssize_t read_events(void *arg, char *out, size_t max)
     }
     if (n > 0)
         return (ssize_t)n;
-    return sse->ended ? HTTP_STREAM_END : HTTP_STREAM_WAIT;
+    return sse->ended && !sse->first ? HTTP_STREAM_END : HTTP_STREAM_WAIT;
 }
 
 static void tell_closed(struct sse *sse)
@@ -420,10 +548,7 @@ static void end_overrun(void *arg)
                 struct sse_piece *p = rest;
 
                 rest = p->next;
-                sse->queued -= p->len;
-                s->sse_queued -= p->len;
-                free(p->text);
-                free(p);
+                free_piece(sse, p);
             }
         }
         while (!started && sse->first)

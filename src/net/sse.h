@@ -27,7 +27,8 @@ struct sse;
 void sse_set_unnamed(struct sse *sse);
 
 /*
- * Queues an event of any size; `taken` is released in any case. UNAVAILABLE once more than
+ * Queues an event of any size; `taken` is released in any case. A large one is written by another
+ * thread: what its members hold may not be changed any more. UNAVAILABLE once more than
  * SSE_QUEUE_MAX waits for this client, or SSE_TOTAL_MAX for all and this queue is the longest of
  * the owner for whom most waits: then the stream ends in an `error` event, and on_close runs, soon
  * and from the loop.
