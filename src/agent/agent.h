@@ -258,6 +258,8 @@ int chat_inspect(struct chat *c, kernel_list_fn done, void *arg, struct kernel_f
 const struct sandbox_terms *chat_terms(const struct chat *c);
 /* {run_id, status, execution_time, debug} of the last execution; NULL: there was none. Borrowed. */
 const json_t *chat_last_execution(const struct chat *c);
+/* The `debug` of a result as clients see it: with `recent_logs`, and with all logs or without. */
+json_t *execution_debug_info(const json_t *debug, bool with_logs);
 /* When it is deleted unless it is used: in milliseconds from now. */
 int64_t chat_expires_in_ms(const struct chat *c);
 
@@ -285,6 +287,11 @@ void agent_count_execution(struct agent *a, const char *owner, bool ok, double s
  */
 struct turn_listener {
     void (*event)(void *arg, const char *type, json_t *data); /* may be NULL */
+    /*
+     * The answer that done will come with, unless it cannot be stored: of an execution, while the
+     * store syncs. May be NULL.
+     */
+    void (*made)(void *arg, json_t *answer);
     void (*done)(void *arg, json_t *answer, const struct err *err);
     void *arg;
 };

@@ -12,6 +12,7 @@
 #include "base/str.h"
 
 #define STORE_SWEEP_MS 60000
+#define RECENT_LOGS 10
 #define OWNERS_MAX 10000 /* whose executions are counted */
 
 struct owner_stats {
@@ -92,6 +93,21 @@ int chat_inspect(struct chat *c, kernel_list_fn done, void *arg, struct kernel_f
 
 /* ---- executions ---- */
 
+json_t *execution_debug_info(const json_t *debug, bool with_logs)
+{
+    const json_t *logs = json_object_get(debug, "logs");
+    if (!json_is_object(debug))
+        return json_null();
+    json_t *info = json_copy((json_t *)debug), *recent = json_array();
+    size_t n = json_array_size(logs);
+    for (size_t i = n > RECENT_LOGS ? n - RECENT_LOGS : 0; i < n; i++)
+        json_array_append(recent, json_array_get(logs, i));
+    json_object_set_new(info, "recent_logs", recent);
+    if (!with_logs)
+        json_object_del(info, "logs");
+    return info;
+}
+
 const json_t *chat_last_execution(const struct chat *c)
 {
     return c->last_execution;
@@ -102,12 +118,11 @@ void chat_note_execution(struct chat *c, const json_t *answer)
     const char *status = json_string_value(json_object_get(answer, "status"));
     double ms = json_number_value(
         json_object_get(json_object_get(answer, "timings_ms"), "exec_total"));
-    json_t *debug = json_copy(json_object_get(json_object_get(answer, "result"), "debug"));
-    json_object_del(debug, "logs");
     json_decref(c->last_execution);
     c->last_execution = json_pack(
         "{s:O, s:s, s:f, s:o}", "run_id", json_object_get(answer, "run_id"), "status", status,
-        "execution_time", ms / 1000, "debug", debug ? debug : json_null());
+        "execution_time", ms / 1000, "debug",
+        execution_debug_info(json_object_get(json_object_get(answer, "result"), "debug"), false));
     agent_count_execution(c->agent, c->owner, str_eq(status, "succeeded"), ms / 1000);
 }
 

@@ -216,6 +216,8 @@ static bool try_among_frames(struct turn *t)
 static void on_code_ran(void *arg, const struct run_result *result, const struct err *err)
 {
     struct turn *t = arg;
+    if (!t->message && t->chat->agent->env.store) /* an execution ends with its code */
+        store_expect_put(t->chat->agent->env.store);
     turn_count_wait(t);
     debug_end(t);
     t->input.is_open = false;

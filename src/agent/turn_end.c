@@ -179,13 +179,17 @@ static json_t *answer_json(struct turn *t)
 /* The answer to an execution: no words, no chart, no images beside the result. */
 static json_t *execution_json(struct turn *t)
 {
-    auto_json json_t *times = timings(t, clock_now_us() - t->begun_us), *details = details_json(t);
-    json_t *a = json_pack("{s:s, s:s, s:s, s:O, s:o, s:O, s:O}", "thread_id", t->chat->id, "run_id",
-                          t->run_id, "status", t->status, "result", t->result, "container_state",
-                          container_state(t), "details", details, "timings_ms", times);
+    auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
+    json_t *a = json_pack("{s:s, s:s, s:s, s:O, s:O}", "thread_id", t->chat->id, "run_id",
+                          t->run_id, "status", t->status, "result", t->result, "timings_ms", times);
     if (!a)
         return NULL;
-    json_object_set(details, "timings_ms", times);
+    if (!t->chat->terms) { /* the API of sandboxes tells neither */
+        json_t *details = details_json(t);
+        json_object_set(details, "timings_ms", times);
+        json_object_set_new(a, "details", details);
+        json_object_set_new(a, "container_state", container_state(t));
+    }
     json_object_set(a, "files", t->files);
     json_object_update(a, t->extra);
     return a;
@@ -292,6 +296,14 @@ static char *metadata_text(const struct turn *t, json_t *times)
     return json_to_str(meta);
 }
 
+static void make_answer(struct turn *t)
+{
+    t->answer = execution_json(t);
+    for (const struct turn_ear *e = t->ears; t->answer && e; e = e->next)
+        if (e->listener.made)
+            e->listener.made(e->listener.arg, t->answer);
+}
+
 /*
  * The capsule and the two messages of the turn: all or none. An execution has no messages, and a
  * thread that was deleted meanwhile takes none.
@@ -353,7 +365,7 @@ static void store_turn(struct turn *t)
                       t->message && !c->deleted ? ARRAY_SIZE(messages) : 0, on_stored, t, &err) < 0)
         on_stored(&err, 0, t);
     else if (!t->message) /* made while the store syncs */
-        t->answer = execution_json(t);
+        make_answer(t);
 }
 
 void turn_finish(struct turn *t)

@@ -9,6 +9,7 @@
 #include "api/chats.h"
 #include "data/threads.h"
 #include "api/sandboxes.h"
+#include "base/background.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "net/sse.h"
@@ -31,10 +32,13 @@ struct serving {
     json_t *datasets, *uploads, *earlier;
     struct chat *chat;
     struct turn *turn;
+    char *made; /* the text of the answer, before it may be told */
+    size_t made_len;
 };
 
 static void serving_free(struct serving *s)
 {
+    free(s->made);
     chat_unref(s->chat);
     json_decref(s->datasets);
     json_decref(s->uploads);
@@ -228,6 +232,17 @@ static void end_with_error(struct serving *s, const struct err *err)
     serving_free(s);
 }
 
+static void on_made(void *arg, json_t *answer)
+{
+    struct serving *s = arg;
+    auto_json json_t *all = s->req && !s->sse && !json_is_large(answer) ? shaped(s, answer) : NULL;
+    auto_buf struct buf text = BUF_INIT(SIZE_MAX);
+    if (all && json_write(all, &text, NULL) == 0) {
+        s->made_len = text.len;
+        s->made = buf_take(&text);
+    }
+}
+
 static void on_done(void *arg, json_t *answer, const struct err *err)
 {
     struct serving *s = arg;
@@ -248,6 +263,8 @@ static void on_done(void *arg, json_t *answer, const struct err *err)
         const char *type = text_in(json_object_get(failure, "error"), "type");
         bool gone = s->form == FORM_THREAD && str_eq(type, err_name(ERR_NOT_FOUND)); /* its data */
         http_reply_json(s->req, gone ? 404 : 500, failure);
+    } else if (s->made) {
+        http_reply_taken(s->req, 200, "application/json", TAKE_PTR(s->made), s->made_len);
     } else {
         http_reply_json(s->req, 200, shaped(s, answer));
     }
@@ -344,6 +361,7 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         return;
     }
     struct turn_listener listener = { .event = s->stream ? on_event : NULL,
+                                      .made = on_made,
                                       .done = on_done,
                                       .arg = s };
     if (s->follow) {

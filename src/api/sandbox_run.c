@@ -63,7 +63,8 @@ json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
                           errout ? json_incref(errout) : json_string(""), "error",
                           error_text(error, terms, timeout_ms), "execution_time",
                           seconds(ms ? ms : json_object_get(timings, "execute")), "debug_info",
-                          or_null(json_object_get(result, "debug")), "timestamp", sandbox_now());
+                          execution_debug_info(json_object_get(result, "debug"), true), "timestamp",
+                          sandbox_now());
     if (!a)
         return NULL;
     if (json_is_object(error))

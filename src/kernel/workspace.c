@@ -8,8 +8,8 @@
  * /data/outputs is a directory of /workspace with another name: its files are listed and read as
  * outputs/….
  *
- * The list is made after every Python cell, so it has to be cheap when there is nothing: one open
- * and a getdents64.
+ * The list is made after every Python cell, so it has to be cheap when there is nothing: an empty
+ * workspace is looked at again only when one of its two directories has changed.
  */
 
 #include "kernel/workspace.h"
@@ -17,6 +17,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/jail/jail.h"
@@ -33,6 +35,7 @@
 #define FILE_FLAGS (O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 /* Entries of any kind that are looked at for one list. */
 #define VISITS_MAX 4096
+#define CTIME_TICK_MS 20
 
 /* ---- the list ---- */
 
@@ -138,6 +141,55 @@ static void write_found(struct walk *w, struct json_out *out)
     }
 }
 
+/* The directories of an empty workspace, when it was found to be empty. */
+struct emptiness {
+    struct stat root, outputs;
+    bool is_known;
+};
+
+static bool look(const char *root, struct emptiness *ret)
+{
+    char outputs[PATH_MAX];
+    int n = snprintf(outputs, sizeof(outputs), "%s/" JAIL_OUTPUTS_DIR, root);
+    return n < (int)sizeof(outputs) && lstat(root, &ret->root) == 0 &&
+           lstat(outputs, &ret->outputs) == 0 && S_ISDIR(ret->outputs.st_mode);
+}
+
+/* A change is told by ctime, which no program can set. Its clock may tick every 10 ms only. */
+static bool is_settled(const struct stat *st)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t ms = ((int64_t)now.tv_sec - st->st_ctim.tv_sec) * 1000 +
+                 (now.tv_nsec - st->st_ctim.tv_nsec) / 1000000;
+    return ms > CTIME_TICK_MS;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static void walk_workspace(const char *root, struct walk *w)
+{
+    static struct emptiness empty;
+    struct emptiness now = { .is_known = false };
+    bool seen = look(root, &now);
+    if (seen && empty.is_known && is_same(&now.root, &empty.root) &&
+        is_same(&now.outputs, &empty.outputs))
+        return;
+    auto_close int fd = open(root, DIR_FLAGS);
+    if (fd < 0)
+        w->cut = true; /* no descriptor left, or made unreadable */
+    else
+        walk_directory(w, fd, 0, 1);
+    empty = now;
+    /* Nothing was there but the directory of outputs. */
+    empty.is_known = seen && w->n == 0 && w->visits == 1 && !w->cut && is_settled(&now.root) &&
+                     is_settled(&now.outputs);
+}
+
 void workspace_list(const char *root, struct json_out *out)
 {
     struct walk w;
@@ -145,11 +197,7 @@ void workspace_list(const char *root, struct json_out *out)
         return;
     w.n = w.visits = 0;
     w.cut = w.full = false;
-    auto_close int fd = open(root, DIR_FLAGS);
-    if (fd < 0)
-        w.cut = true; /* no descriptor left, or made unreadable */
-    else
-        walk_directory(&w, fd, 0, 1);
+    walk_workspace(root, &w);
     json_out_key(out, "files");
     json_out_open(out, '[');
     write_found(&w, out);

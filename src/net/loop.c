@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include "base/background.h"
+#include "base/macros.h"
 
 struct deferred {
     struct deferred *next;
@@ -17,13 +18,16 @@ struct deferred {
 };
 
 #define LAG_WINDOW_NS UINT64_C(60000000000)
+#define SHORT_TURN_NS 100000
+#define SHORT_TURNS_MAX 8
 
 struct loop {
     uv_loop_t uv;
     uv_idle_t idle;
     uv_prepare_t before_wait;
     uint64_t waited_at_ns, idle_ns; /* when measure() ran last, and libuv's idle time then */
-    uint64_t cpu_ns;                /* … and the thread's processor time */
+    uint64_t cpu_ns;                /* the thread's processor time when Linux was asked for it */
+    unsigned n_short;               /* turns since then */
     uint64_t window_ns;             /* when the window of max_s began */
     double max_s, last_max_s;       /* of this window and of the one before */
     struct loop_lag lag;
@@ -79,20 +83,37 @@ static void count(struct loop_times *t, double seconds)
     t->sum_s += seconds;
 }
 
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec cpu = { 0 };
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    return (uint64_t)cpu.tv_sec * 1000000000 + (uint64_t)cpu.tv_nsec;
+}
+
 static void measure(uv_prepare_t *handle)
 {
     struct loop *loop = handle->data;
     uint64_t now = uv_hrtime(), idle = uv_metrics_idle_time(&loop->uv);
     uint64_t waited = idle - loop->idle_ns, passed = now - loop->waited_at_ns;
-    struct timespec cpu = { 0 };
+    uint64_t busy_ns = passed - MIN_OF(waited, passed), cpu_ns = busy_ns;
 
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-    uint64_t cpu_ns = (uint64_t)cpu.tv_sec * 1000000000 + (uint64_t)cpu.tv_nsec;
+    /*
+     * The processor time of a turn takes a system call. A short turn had at most what it lasted;
+     * a long one at most what was used since Linux was asked, which is a few short turns ago.
+     */
+    if (!loop->waited_at_ns || busy_ns >= SHORT_TURN_NS || ++loop->n_short >= SHORT_TURNS_MAX) {
+        uint64_t used_ns = thread_cpu_ns();
+
+        cpu_ns = MIN_OF(busy_ns, used_ns - loop->cpu_ns);
+        loop->cpu_ns = used_ns;
+        loop->n_short = 0;
+    }
     if (loop->waited_at_ns && passed >= waited) {
-        double busy_s = (double)(passed - waited) / 1e9;
+        double busy_s = (double)busy_ns / 1e9;
 
         count(&loop->lag.busy, busy_s);
-        count(&loop->lag.cpu, (double)(cpu_ns - loop->cpu_ns) / 1e9);
+        count(&loop->lag.cpu, (double)cpu_ns / 1e9);
         if (now - loop->window_ns > LAG_WINDOW_NS) {
             loop->last_max_s = loop->max_s;
             loop->max_s = 0;
@@ -103,7 +124,6 @@ static void measure(uv_prepare_t *handle)
     }
     loop->waited_at_ns = now;
     loop->idle_ns = idle;
-    loop->cpu_ns = cpu_ns;
 }
 
 void loop_lag(struct loop *loop, struct loop_lag *ret)

@@ -7,6 +7,10 @@
  * reads. A finished request goes into a third queue, from which the loop's thread calls back; one
  * that somebody waits for (*_wait) is signalled instead.
  *
+ * A caller that is about to hand in a write may say so (dispatch_expect): the writer wakes up and
+ * begins the transaction while the caller puts the write together. If none comes, it is rolled
+ * back.
+ *
  * The result of a run is handed in as a value. A large one is turned into text by a thread in the
  * background, which then puts the request into the queue of writes.
  *
@@ -31,6 +35,7 @@
 #define SCRUB_QUIET_MS 300
 #define SCRUB_LATEST_MS 3000
 #define CHECK_MS 2000
+#define EXPECT_MS 2 /* how long a transaction stays open for a write that was announced */
 #define REQUEST_TEXT_MAX ((size_t)128 << 10)
 
 const int64_t store_bucket_us[STORE_BUCKETS] = { 100,    250,    500,     1000,   2500,
@@ -188,8 +193,14 @@ static int transact(struct store *s, struct request **batch, size_t n, size_t *r
                     struct err *err)
 {
     int64_t start_us = clock_now_us();
+    int begun = s->begun;
     *ret_refused = n;
-    if (s->ops->begin(s->backend, err) < 0) {
+    s->begun = 0;
+    if (begun < 0)
+        *err = s->begin_failure;
+    else if (begun == 0)
+        begun = s->ops->begin(s->backend, err);
+    if (begun < 0) {
         s->ops->rollback(s->backend);
         return -(int)err->code;
     }
@@ -257,10 +268,9 @@ struct upkeep {
     int64_t check_ms;
 };
 
-/* Waits for writes, or for the time of the upkeep; with the lock. */
-static void wait_for_writes(struct store *s, const struct upkeep *u)
+/* Waits for writes or the announcement of one, for so long at most; with the lock. */
+static void wait_for(struct store *s, int64_t ms)
 {
-    int64_t ms = u->scrub_since_ms ? SCRUB_QUIET_MS : MAX_OF(1, u->check_ms - clock_now_ms());
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ms / 1000;
@@ -269,9 +279,41 @@ static void wait_for_writes(struct store *s, const struct upkeep *u)
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
     }
-    while (!s->writes.head && (!s->closing || s->n_unwritten > 0))
+    while (!s->writes.head && !s->expected && (!s->closing || s->n_unwritten > 0))
         if (pthread_cond_timedwait(&s->writes_there, &s->lock, &until) != 0)
             return;
+}
+
+static void end_expected(struct store *s)
+{
+    if (s->begun > 0)
+        s->ops->rollback(s->backend);
+    s->begun = 0;
+}
+
+/* With the lock, but not while the transaction begins and ends. */
+static void begin_expected(struct store *s)
+{
+    s->expected = false;
+    pthread_mutex_unlock(&s->lock);
+    s->begin_failure = (struct err)ERR_INIT;
+    s->begun = s->ops->begin(s->backend, &s->begin_failure) < 0 ? -1 : 1;
+    pthread_mutex_lock(&s->lock);
+    s->expected = false; /* another one: it is begun already */
+    wait_for(s, EXPECT_MS);
+    if (s->writes.head)
+        return;
+    pthread_mutex_unlock(&s->lock);
+    end_expected(s);
+    pthread_mutex_lock(&s->lock);
+}
+
+/* Waits for writes, or for the time of the upkeep; with the lock. */
+static void wait_for_writes(struct store *s, const struct upkeep *u)
+{
+    wait_for(s, u->scrub_since_ms ? SCRUB_QUIET_MS : MAX_OF(1, u->check_ms - clock_now_ms()));
+    if (s->expected && !s->writes.head && !s->closing)
+        begin_expected(s);
 }
 
 static void keep_up(struct store *s, struct upkeep *u, bool is_idle)
@@ -308,6 +350,8 @@ static void *writer_main(void *arg)
             batch[n] = queue_pop(&s->writes);
             bytes += batch[n++]->bytes;
         }
+        if (n > 0)
+            s->expected = false;
         pthread_mutex_unlock(&s->lock);
         if (n == 0 && closing)
             return NULL; /* nothing is left */
@@ -317,6 +361,7 @@ static void *writer_main(void *arg)
                 upkeep.scrub_since_ms = clock_now_ms();
         if (n > 0)
             write_batch(s, batch, n);
+        end_expected(s); /* none of the batch was fit to be written */
         if (s->trimmed && !upkeep.scrub_since_ms)
             upkeep.scrub_since_ms = clock_now_ms();
         s->trimmed = false;
@@ -517,6 +562,7 @@ static int submit(struct store *s, struct request *r, struct err *err)
         return failed;
     }
     struct queue *q = is_write(r) ? &s->writes : &s->reads;
+    pthread_cond_t *there = NULL;
     int result = 0;
     assert(r->waited || s->loop);
     pthread_mutex_lock(&s->lock);
@@ -528,12 +574,24 @@ static int submit(struct store *s, struct request *r, struct err *err)
                          "the store is behind with its work; try again later");
     } else if (!is_written_later(s, r)) {
         queue_push(q, r);
-        pthread_cond_signal(is_write(r) ? &s->writes_there : &s->reads_there);
+        there = is_write(r) ? &s->writes_there : &s->reads_there;
     }
     pthread_mutex_unlock(&s->lock);
+    if (there) /* after the lock, which the thread that wakes up takes first */
+        pthread_cond_signal(there);
     if (result < 0)
         request_free(r);
     return result;
+}
+
+void dispatch_expect(struct store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool is_news = !s->writes.head && !s->expected;
+    s->expected = is_news;
+    pthread_mutex_unlock(&s->lock);
+    if (is_news)
+        pthread_cond_signal(&s->writes_there);
 }
 
 int dispatch_submit(struct store *s, struct request *r, struct err *err)

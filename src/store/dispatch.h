@@ -81,11 +81,15 @@ struct store {
     pthread_cond_t writes_there, reads_there, finished;
     struct queue writes, reads, done;
     size_t n_unwritten; /* requests that become writes once their result is text */
-    bool closing;
+    bool closing, expected; /* a write is announced */
     struct store_stats stats;
     struct err write_failure, read_failure; /* of the last one, if it was the store's */
 
-    bool trimmed; /* the last trim removed something; the writer's thread only */
+    /* The writer's thread only. */
+    bool trimmed; /* the last trim removed something */
+    /* For a write that was announced: 1 a transaction is begun, -1 it could not be. */
+    int begun;
+    struct err begin_failure;
     pthread_t writer;
     struct reader readers[STORE_READERS];
     size_t n_readers;
@@ -105,6 +109,8 @@ void dispatch_stop(struct store *s);
 /* Calls back for all that is done. */
 void dispatch_call_back(struct store *s);
 
+/* A write is about to be handed in. */
+void dispatch_expect(struct store *s);
 /* Both take the request when they fail. */
 int dispatch_submit(struct store *s, struct request *r, struct err *err);
 /* Waits for the request, which is still the caller's when this returns 0: its result is in it. */

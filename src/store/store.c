@@ -273,6 +273,11 @@ static int make_list(enum record_type type, const struct store_query *query, str
 
 /* ---- the calls ---- */
 
+void store_expect_put(struct store *s)
+{
+    dispatch_expect(s);
+}
+
 int store_put_batch(struct store *s, const struct store_put *puts, size_t n, store_done_fn done,
                     void *arg, struct err *err)
 {

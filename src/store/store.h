@@ -233,6 +233,8 @@ struct store_put {
     enum store_mode mode;
 };
 
+/* One will come in a moment: the store gets ready for it meanwhile. A hint, no promise. */
+void store_expect_put(struct store *s);
 int store_put_batch(struct store *s, const struct store_put *puts, size_t n, store_done_fn done,
                     void *arg, struct err *err);
 int store_put_batch_wait(struct store *s, const struct store_put *puts, size_t n,

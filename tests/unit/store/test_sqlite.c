@@ -325,6 +325,37 @@ static void test_a_locked_file(void **state)
     store_close(s);
 }
 
+/* An announced write begins a transaction. If it does not come, or is refused, others get in. */
+static void test_an_announced_write(void **state)
+{
+    (void)state;
+    struct store *s;
+    assert_works(try_open(place.path, &s), &err);
+    sqlite3 *db = other_open();
+    struct capsule c = sample_capsule("r-1", "ann"), bad = sample_capsule("r-2", "ann");
+    bad.status = "\n";
+    sqlite3_busy_timeout(db, 2000);
+    for (int i = 0; i < 3; i++) {
+        store_expect_put(s);
+        store_expect_put(s);
+        if (i > 0)
+            assert_int_equal(store_put_wait(s, RECORD_CAPSULE, i == 1 ? &c : &bad, STORE_CREATE,
+                                            NULL, &err),
+                             i == 1 ? 0 : -ERR_VALIDATION);
+        other_exec(db, "BEGIN IMMEDIATE; ROLLBACK");
+    }
+    assert_string_equal(list_ids(s, RECORD_CAPSULE, &(struct store_query){ .owner = "ann" }),
+                        "r-1");
+    other_exec(db, "BEGIN IMMEDIATE");
+    store_expect_put(s);
+    usleep(10000); /* the transaction cannot begin; the write is told why */
+    assert_fails_at(store_put_wait(s, RECORD_CAPSULE, &c, STORE_PUT, NULL, &err), ERR_UNAVAILABLE,
+                    LOCKED);
+    sqlite3_close(db);
+    store_expect_put(s);
+    store_close(s);
+}
+
 static void test_a_file_that_is_locked_when_opened(void **state)
 {
     (void)state;
@@ -785,6 +816,7 @@ int main(void)
         TEST(test_a_newer_database_is_refused),
         TEST(test_another_programs_database_is_left_alone),
         TEST(test_a_locked_file),
+        TEST(test_an_announced_write),
         TEST(test_a_file_that_is_locked_when_opened),
         TEST(test_the_queue_has_an_end),
         TEST(test_paths_that_cannot_be),

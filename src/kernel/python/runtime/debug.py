@@ -1,16 +1,16 @@
 """What code of a sandbox says about itself: debug(), inspect_var(), get_debug_info().
 
-Everything is kept for one execution and goes out with its result, as texts and numbers that JSON takes as they are. Counts
-are exact; of the logs the newest are kept, up to LOGS_MAX of them and LOGS_SIZE_MAX characters.
+Everything is kept for one execution and goes out with its result. A log is written as JSON when it is made. Counts are exact;
+of the logs the newest are kept, up to LOGS_MAX of them and LOGS_SIZE_MAX characters.
 """
 
-import copy
 import datetime
+import json
 import sys
 from collections import deque
 from types import FunctionType, ModuleType
 
-from .values import bounded_repr, cut, key_text, safe_text
+from .values import bounded_repr, cut, dumps, key_text, safe_text
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 LOGS_MAX = 1000
@@ -79,11 +79,12 @@ class Log:
 
     def add(self, level, message, data=None, frame=None):
         self.counts[level] += 1
-        entry = {"timestamp": now(), "level": level, "message": message, "data": data, "frame_info": frame}
-        self.logs.append((entry, len(message) + len(data or "") + 200))
-        self.size += self.logs[-1][1]
+        more = '"data":null,"frame_info":null}' if data is frame is None else dumps({"data": data, "frame_info": frame})[1:]
+        entry = f'{{"timestamp":"{now()}","level":"{level}","message":{dumps(message)},{more}'
+        self.logs.append(entry)
+        self.size += len(entry)
         while len(self.logs) > LOGS_MAX or (self.size > LOGS_SIZE_MAX and len(self.logs) > 1):
-            self.size -= self.logs.popleft()[1]
+            self.size -= len(self.logs.popleft())
 
     # ---- what cells call ----
 
@@ -110,27 +111,19 @@ class Log:
         self.add("DEBUG", f"{name} = {cut(shown, SHORT)}", None, frame_info(sys._getframe(1)))
 
     def get_debug_info(self):
-        return copy.deepcopy(self.summary())  # the cell may change what it gets
+        return {**json.loads(self.counted()), "recent_logs": [json.loads(entry) for entry in list(self.logs)[-RECENT:]]}
 
     # ---- what the session calls ----
 
-    def summary(self):
-        return {
-            "total_logs": sum(self.counts.values()),
-            "log_levels": dict(self.counts),
-            "tracked_variables": len(self.variables),
-            "variable_names": list(self.variables),
-            "recent_logs": [entry for entry, _ in list(self.logs)[-RECENT:]],
-        }
+    def counted(self):
+        names = list(self.variables)
+        return dumps({"total_logs": sum(self.counts.values()), "log_levels": self.counts, "tracked_variables": len(names),
+                      "variable_names": names})
 
     def report(self):
-        """All that is kept of this execution."""
-        if not self.enabled:
-            return None
-        report = self.summary()
-        report["logs"] = [entry for entry, _ in self.logs]
-        report["variables"] = {name: list(seen)[-RECENT:] for name, seen in list(self.variables.items())[:VALUES_MAX]}
-        return report
+        """JSON of all that is kept of this execution. riddle adds `recent_logs`, which are the last of them."""
+        variables = {name: list(seen)[-RECENT:] for name, seen in list(self.variables.items())[:VALUES_MAX]}
+        return f'{self.counted()[:-1]},"logs":[{",".join(self.logs)}],"variables":{dumps(variables)}}}'
 
 
 def frame_info(frame):

@@ -180,7 +180,7 @@ class Session:
             self.log.add("INFO", "Code execution completed")
         else:
             self.log.add("ERROR", f"Execution failed: {error['message']}")
-        return _json(self.log.report())
+        return to_utf8(self.log.report())
 
     def _returned(self, value, max_bytes):
         """What an agent gets of an execution, as JSON: __result__, or the last expression. None: nothing."""
