@@ -172,17 +172,35 @@ static void send_steps(const char *json, size_t len)
     control_event(WIRE_STEPS, json, len);
 }
 
+/* Names and files of the tables. The paths are in `paths`. */
+static int list_tables(struct kernel *k, struct sql_table tables[SANDBOX_TABLES_MAX],
+                       char paths[MAX_MOUNTS][160], size_t *ret_n, struct err *err)
+{
+    size_t n = 0, i;
+    json_t *list = json_object_get(k->start, "tables"), *item;
+    json_array_foreach(list, i, item) {
+        long long at = int_of(item, "mount");
+        if (n >= SANDBOX_TABLES_MAX || at < 0 || (size_t)at >= k->n_mounts)
+            return err_set(err, ERR_PROTOCOL, "a table without its file");
+        tables[n].name = str_of(item, "name");
+        tables[n].part = (size_t)int_of(item, "part");
+        tables[n].db_path = jail_path(k->parts->jail, &k->mounts[at], paths[at], sizeof(paths[at]));
+        n++;
+    }
+    *ret_n = n;
+    return 0;
+}
+
 static int start_python(struct kernel *k, struct err *err)
 {
-    const char *names[SANDBOX_TABLES_MAX];
-    size_t n = 0, i;
-    json_t *tables = json_object_get(k->start, "tables"), *item;
-    json_array_foreach(tables, i, item) {
-        if (n < SANDBOX_TABLES_MAX)
-            names[n++] = str_of(item, "name");
-    }
+    struct sql_table tables[SANDBOX_TABLES_MAX];
+    char paths[MAX_MOUNTS][160];
+    size_t n = 0;
+    int r = list_tables(k, tables, paths, &n, err);
+    if (r < 0)
+        return r;
     struct python_setup setup = {
-        .table_names = names,
+        .tables = tables,
         .n_tables = n,
         .policy_allowed = str_of(k->start, "python_allowed"),
         .policy_blocked = str_of(k->start, "python_blocked"),
@@ -222,17 +240,10 @@ static int prepare_sql(void *arg, struct err *err)
     struct kernel *k = arg;
     struct sql_table tables[SANDBOX_TABLES_MAX];
     char paths[MAX_MOUNTS][160];
-    size_t n = 0, i;
-    json_t *list = json_object_get(k->start, "tables"), *item;
-    json_array_foreach(list, i, item) {
-        long long at = int_of(item, "mount");
-        if (n >= SANDBOX_TABLES_MAX || at < 0 || (size_t)at >= k->n_mounts)
-            return err_set(err, ERR_PROTOCOL, "a table without its file");
-        tables[n].name = str_of(item, "name");
-        tables[n].part = (size_t)int_of(item, "part");
-        tables[n].db_path = jail_path(k->parts->jail, &k->mounts[at], paths[at], sizeof(paths[at]));
-        n++;
-    }
+    size_t n = 0;
+    int r = list_tables(k, tables, paths, &n, err);
+    if (r < 0)
+        return r;
     char spill[160];
     struct sql_setup setup = {
         .dataset_id = str_of(k->start, "dataset_id"),
@@ -362,7 +373,10 @@ static int run_ingest(struct kernel *k, const json_t *req, struct result *out, s
             out_dir, /* on a disk, where /tmp is memory; what is left in it goes with it */
         .progress = ingest_progress,
     };
-    nosync_set(json_is_true(json_object_get(req, "unsynced"))); /* this kernel does nothing else */
+    /* Of a command that runs once: its answer waits for as little as possible. */
+    bool unsynced = json_is_true(json_object_get(req, "unsynced"));
+    in.stores_frames = !unsynced;
+    nosync_set(unsynced); /* this kernel does nothing else */
     return sql_ingest(k->parts->engine, &in, out, err);
 }
 

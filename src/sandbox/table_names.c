@@ -12,7 +12,7 @@
 #include "base/str.h"
 
 /* Part of every table's name: a change of engine or of how files are ingested makes new ones. */
-#define TABLE_FORMAT "d144-7"
+#define TABLE_FORMAT "d144-8"
 #define PROFILE_FORMAT "profile-3"
 #define ENDING_MAX 12
 

@@ -57,6 +57,8 @@ HELD = {
                "arr = np.arange(1000000).reshape(1000, 1000)\nsub = arr[::2, 5]",
                "int(df.n.sum()) == 4999950000 and len(view) == 14286 and by.n.sum().sum() == df.n.sum() and len(cat.cat.categories) == 7"
                " and sub.base is not None and int(sub.sum()) == int(arr[::2, 5].sum()) and when[-1].year == 2024 and df.s.iloc[-1] == '99999'"),
+    "a table of the data set": ("was = int(sales.amount.sum())\nsales['amount'] += 1\nmaps = open('/proc/self/maps').read().count('.duckdb')\ncools = 0",
+                                "cools += 1\nint(sales.amount.sum()) == was + len(sales) and maps == 1 and open('/proc/self/maps').read().count('.duckdb') == (cools == 1)"),
     "an open figure": ("import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\n_ = ax.plot([1, 2, 3], [4, 5, 6], label='one')\nlines = len(ax.lines)",
                        "len(ax.lines) == lines and ax.lines[0].get_label() == 'one' and fig.canvas is not None and ax.get_xlim()[1] > 3"),
     "open files": ("f = open('/workspace/a.txt', 'w+')\n_ = f.write('hello world')\n_ = f.seek(6)\nimport os\nos.makedirs('/workspace/deep/er', exist_ok=True)\n"

@@ -29,7 +29,7 @@ static int check_base(const struct base_head *h, uint64_t size, struct base *ret
         size - image_pad(len) < head.n_pages * IMAGE_PAGE)
         return BAD("it is cut off");
     head.check = 0;
-    if (image_hash(image_hash(0, &head, sizeof(head)), runs, len - sizeof(head)) != h->check)
+    if (checksum(checksum(0, &head, sizeof(head)), runs, len - sizeof(head)) != h->check)
         return BAD("its checksum is wrong");
     for (size_t i = 0; i < head.n_runs; i++) {
         const struct image_run *r = &runs[i];
@@ -127,14 +127,14 @@ static uint64_t hash_pages(const struct base *b)
 {
     uint64_t check = 0;
     for (uint64_t i = 0; i < b->head->n_pages; i++)
-        check = image_hash(check, b->pages + i * IMAGE_PAGE, IMAGE_PAGE);
+        check = checksum(check, b->pages + i * IMAGE_PAGE, IMAGE_PAGE);
     return check;
 }
 
 static void seal_head(struct base_head *h, const struct image_run *runs)
 {
     h->check = 0;
-    h->check = image_hash(image_hash(0, h, sizeof(*h)), runs, h->n_runs * sizeof(runs[0]));
+    h->check = checksum(checksum(0, h, sizeof(*h)), runs, h->n_runs * sizeof(runs[0]));
 }
 
 /* As they are in the file: Linux writes to some of them meanwhile (image_is_near). */

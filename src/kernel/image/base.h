@@ -71,7 +71,7 @@ static inline __attribute__((always_inline)) uint64_t base_next(const struct bas
 
 static inline __attribute__((always_inline)) bool page_is_zero(const void *page)
 {
-    const image_word *p = page;
+    const checksum_word *p = page;
     for (size_t i = 0; i < IMAGE_PAGE / sizeof(*p); i += 8)
         if (p[i] | p[i + 1] | p[i + 2] | p[i + 3] | p[i + 4] | p[i + 5] | p[i + 6] | p[i + 7])
             return false;
@@ -80,7 +80,7 @@ static inline __attribute__((always_inline)) bool page_is_zero(const void *page)
 
 static inline __attribute__((always_inline)) bool pages_are_equal(const void *x, const void *y)
 {
-    const image_word *a = x, *b = y;
+    const checksum_word *a = x, *b = y;
     for (size_t i = 0; i < IMAGE_PAGE / sizeof(*a); i += 4)
         if ((a[i] ^ b[i]) | (a[i + 1] ^ b[i + 1]) | (a[i + 2] ^ b[i + 2]) | (a[i + 3] ^ b[i + 3]))
             return false;

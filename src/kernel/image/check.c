@@ -91,7 +91,7 @@ int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *e
         return BAD("it is cut off");
     uint64_t check = h->check;
     h->check = 0;
-    if (image_hash(0, bytes, image_tables_bytes(h)) != check)
+    if (checksum(0, bytes, image_tables_bytes(h)) != check)
         return BAD("its checksum is wrong");
     h->check = check;
     char *at = (char *)bytes + sizeof(*h);

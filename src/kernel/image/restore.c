@@ -369,7 +369,7 @@ static inline __attribute__((always_inline)) size_t read_some(struct plan *p, si
             read_whole(p, to, want, *at);
         got = got < (long)want ? 0 : got - (long)want;
         *at += want;
-        *check = image_hash(*check, to, want);
+        *check = checksum(*check, to, want);
         if (to == p->bounce)
             copy((char *)t->runs[first + i].from, to, want);
     }
@@ -400,7 +400,7 @@ static BARE void read_pages(struct plan *p)
             open_map(p, map);
             read_whole(p, (char *)r->from, len, at);
             read_whole(p, (char *)&want, sizeof(want), checks + (1 + i) * sizeof(want));
-            if (image_hash(0, (const void *)r->from, len) != want)
+            if (checksum(0, (const void *)r->from, len) != want)
                 die(EXIT_DAMAGED);
         }
         at += len;
@@ -415,7 +415,7 @@ static BARE void patch_pages(struct plan *p)
         while (t->maps[map].to <= t->patches[i].at)
             map++;
         open_map(p, map);
-        *(image_word *)t->patches[i].at = t->patches[i].value;
+        *(checksum_word *)t->patches[i].at = t->patches[i].value;
     }
 }
 
@@ -517,7 +517,7 @@ static void accept_same_builds(struct plan *p)
         if (m.kind != IMAGE_FILE || !m.first || !now || now->from != m.from ||
             now->kind != IMAGE_FILE || now->is_shared || now->offset != 0 ||
             !(now->prot & PROT_READ) || (now->dev == m.dev && now->ino == m.ino) ||
-            image_hash(1, (const void *)now->from, IMAGE_PAGE) != m.first ||
+            checksum(1, (const void *)now->from, IMAGE_PAGE) != m.first ||
             !has_build_id((const void *)now->from))
             continue;
         for (size_t j = 0; j < p->t.head->n_maps; j++)
@@ -535,7 +535,7 @@ static int check_file(const struct plan *p, const struct image_map *m, struct er
     const char *name = p->t.names + m->name;
     struct stat st;
     if (is_mapped(p, m)) {
-        if (m->first && image_hash(1, (const void *)m->from, IMAGE_PAGE) != m->first)
+        if (m->first && checksum(1, (const void *)m->from, IMAGE_PAGE) != m->first)
             return OTHER("the image is of another version of '%s'", name);
         return 0;
     }

@@ -205,7 +205,7 @@ static int add_drop(struct room *room, const struct image_map *m, uint64_t at, s
 /* Notes the words of a page that differ from the base. False if there are too many. */
 static bool add_patches(struct room *room, uint64_t at, const void *base)
 {
-    const image_word *now = (const void *)at, *was = base;
+    const checksum_word *now = (const void *)at, *was = base;
     size_t n = room->head.n_patches, max = MIN_OF(n + IMAGE_PATCH_WORDS, IMAGE_PATCHES_MAX);
     for (size_t i = 0; i < IMAGE_PAGE / sizeof(*now); i++) {
         if (now[i] == was[i])
@@ -340,7 +340,7 @@ static int find_memory(struct room *room, struct err *err)
         struct image_map *m = &room->maps[i];
         if (m->kind == IMAGE_FILE && m->offset == 0 &&
             (m->prot & (PROT_READ | PROT_WRITE)) == PROT_READ)
-            m->first = image_hash(1, (const void *)m->from, IMAGE_PAGE);
+            m->first = checksum(1, (const void *)m->from, IMAGE_PAGE);
         if (m->kind != IMAGE_SYSTEM && !m->is_shared)
             r = find_pages(room, m, &cursor, err);
     }
@@ -388,7 +388,7 @@ static int write_tables(struct room *room, int fd, uint64_t *at, struct err *err
         to += parts[i].bytes;
     }
     size_t len = image_tables_bytes(h);
-    h->check = image_hash(0, h, len);
+    h->check = checksum(0, h, len);
     *at += len;
     int r = image_write(fd, h, len, err);
     return r < 0 ? r : write_padding(fd, at, err);
@@ -406,7 +406,7 @@ static int write_short(struct room *room, const struct image_run *runs, int fd, 
             used = 0;
         }
         memcpy(room->bounce + used, (const void *)runs[i].from, len);
-        room->checks[0] = image_hash(room->checks[0], room->bounce + used, len);
+        room->checks[0] = checksum(room->checks[0], room->bounce + used, len);
         used += len;
     }
     return r < 0 ? r : image_write(fd, room->bounce, used, err);
@@ -423,7 +423,7 @@ static int write_pages(struct room *room, int fd, uint64_t *at, struct err *err)
     int r = write_short(room, runs, fd, err);
     for (size_t i = 0; i < h->n_longs && r == 0; i++) {
         size_t len = longs[i].pages * IMAGE_PAGE;
-        room->checks[1 + i] = image_hash(0, (const void *)longs[i].from, len);
+        room->checks[1 + i] = checksum(0, (const void *)longs[i].from, len);
         r = image_write(fd, (const void *)longs[i].from, len, err);
     }
     size_t len = (1 + h->n_longs) * sizeof(room->checks[0]);

@@ -44,6 +44,7 @@
 
 static void cleanup_ingest(struct ingest *g)
 {
+    ingest_drop_frames(g);
     ingest_drop_parts(g);
     ingest_drop_refused(g);
     fd_mapping_finish(&g->text);
@@ -490,6 +491,8 @@ static int fill_output(struct ingest *g, bool *ret_made, struct err *err)
     r = sql_run(g->e, "CHECKPOINT " INGEST_DB, err);
     if (r == 0)
         r = ingest_write_report(g, err);
+    if (r == 0 && g->in->stores_frames)
+        ingest_make_frames(g);
     *ret_made = r == 0;
     return r;
 }
@@ -554,6 +557,8 @@ static int ingest(struct ingest *g, struct err *err)
         r = -err->code;
     if (r == 0 && made)
         r = check_no_wal(g, err);
+    if (r == 0 && made)
+        r = ingest_write_frames(g, err);
     if (r < 0 || !made)
         remove_output(g);
     return r;

@@ -81,6 +81,7 @@ struct ingest {
     struct ingest_refused refused;
     struct ingest_part *parts; /* room for DATA_MAX_PARTS */
     size_t n_parts;
+    struct ingest_frame *frames; /* of each part; NULL: there are none */
     char *failure;                           /* DuckDB's message of the last failed step */
     atomic_bool stop_reading, stop_scanning; /* what is being read will not be kept */
 };
@@ -147,6 +148,14 @@ int ingest_refuse(struct ingest *g, const struct csv_refusal *refusal, struct er
 /* Those of the table that was read last; 1: g->failure. */
 int ingest_keep_refused(struct ingest *g, struct err *err);
 void ingest_drop_refused(struct ingest *g); /* those that are not kept yet */
+
+/* ---- frames.c ---- */
+
+/* Reads the columns of all small tables; those that cannot be stored are left out. */
+void ingest_make_frames(struct ingest *g);
+/* Writes them behind the end of the file, which DuckDB has left. */
+int ingest_write_frames(struct ingest *g, struct err *err);
+void ingest_drop_frames(struct ingest *g);
 
 /* Keeps DuckDB's message in g->failure and returns 1. */
 int ingest_note_failure(struct ingest *g, const char *message, struct err *err);

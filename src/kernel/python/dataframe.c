@@ -35,6 +35,7 @@ static struct {
     PyObject *error; /* SqlError */
     PyThread_type_lock lock;
     unsigned long owner; /* the thread that has the lock; 0: none. Read and written with the GIL */
+    bool altered; /* a statement was no SELECT: a name may mean another table than it did */
 } frames;
 
 PyObject *dataframe_sql_error(void)
@@ -69,6 +70,12 @@ static bool fail(struct query *q, const char *message)
     return false;
 }
 
+static void note_statement(const struct query *q)
+{
+    if (duckdb_prepared_statement_type(q->statement) != DUCKDB_STATEMENT_TYPE_SELECT)
+        frames.altered = true;
+}
+
 /* Runs statement i of several for its effect. */
 static bool run_through(struct query *q, duckdb_connection con, idx_t i)
 {
@@ -80,6 +87,7 @@ static bool run_through(struct query *q, duckdb_connection con, idx_t i)
     } else {
         duckdb_result result = { 0 };
 
+        note_statement(q);
         done = duckdb_execute_prepared(q->statement, &result) == DuckDBSuccess;
         if (!done)
             fail(q, duckdb_result_error(&result));
@@ -106,6 +114,7 @@ static bool start(struct query *q, const char *sql)
     if (duckdb_prepare_extracted_statement(con, q->statements, n - 1, &q->statement) !=
         DuckDBSuccess)
         return fail(q, q->statement ? duckdb_prepare_error(q->statement) : NULL);
+    note_statement(q);
     if (duckdb_pending_prepared_streaming(q->statement, &q->pending) != DuckDBSuccess)
         return fail(q, duckdb_pending_error(q->pending));
     /* DuckDB forgot interrupts from before this point. */
@@ -402,6 +411,21 @@ static PyObject *query_frame(PyObject *module, PyObject *arg)
     return list ? make_frame(list) : NULL;
 }
 
+static PyObject *stored_frame(PyObject *module, PyObject *args)
+{
+    auto_ref PyObject *list = NULL;
+    const char *path;
+    Py_ssize_t part;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "sn", &path, &part))
+        return NULL;
+    if (frames.altered)
+        Py_RETURN_NONE;
+    list = dataframe_stored_columns(path, (size_t)part);
+    return !list || list == Py_None ? Py_XNewRef(list) : make_frame(list);
+}
+
 static PyObject *set_lookup(PyObject *module, PyObject *arg)
 {
     (void)module;
@@ -418,6 +442,9 @@ static PyMethodDef methods[] = {
     { "query", query, METH_O,
       "query(sql) -> [(name, array), ...]: runs SQL, the columns of the last statement's result" },
     { "query_frame", query_frame, METH_O, "query_frame(sql) -> pandas.DataFrame: runs SQL" },
+    { "stored_frame", stored_frame, METH_VARARGS,
+      "stored_frame(path, part) -> pandas.DataFrame or None: a table, by the columns behind its "
+      "file" },
     { "set_lookup", set_lookup, METH_O,
       "set_lookup(f): f(name) gives the DataFrame that SQL may call by that name, or None" },
     { NULL, NULL, 0, NULL },
@@ -435,7 +462,8 @@ static int register_module(void)
 {
     auto_ref PyObject *module = PyModule_Create(&module_def);
 
-    if (!module || dataframe_value_init() < 0 || dataframe_capture_init() < 0)
+    if (!module || dataframe_value_init() < 0 || dataframe_capture_init() < 0 ||
+        dataframe_stored_init() < 0)
         return -1;
     Py_XSETREF(frames.error, PyErr_NewExceptionWithDoc("_riddle_frames.SqlError",
                                                        "What DuckDB says is wrong with a query.",

@@ -6,6 +6,10 @@
  *
  *   query(sql)          runs the statements of the text and returns the last one's columns: [(name, array), …]
  *   query_frame(sql)    the same as a pandas.DataFrame; repeated names become a, a_1, …
+ *   stored_frame(path, part)
+ *                       a table of an ingested file as query_frame() gives it, without SQL;
+ *                       None if its columns are not stored (sql/stored_frame.h), or once a
+ *                       statement that is no SELECT was run
  *   set_lookup(f)       f(name) gives the DataFrame of that name or None; a table that DuckDB does not know is asked for there
  *   SqlError            a RuntimeError with DuckDB's message
  *
@@ -33,5 +37,8 @@
  * DuckDB of DataFrames. Kernels inherit both. The engine must live as long as the module is used.
  */
 int dataframe_init(struct sql_engine *engine, struct err *err);
+
+/* Before an image is written: what stored_frame() has mapped becomes memory of the process. */
+void dataframe_stored_detach(void);
 
 #endif

@@ -10,7 +10,6 @@
 #include "kernel/python/dataframe_impl.h"
 #include "kernel/python/integer.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/macros.h"
@@ -23,21 +22,6 @@
 #define ROOM_ROWS 32768
 #define TEXT_CACHE_BITS 12
 
-enum store {
-    STORE_INTEGER, /* raw, and which are NULL in `nulls` */
-    STORE_BOOLEAN,
-    STORE_HUGE,
-    STORE_FLOAT, /* raw, NULL is NaN */
-    STORE_DOUBLE,
-    STORE_DECIMAL, /* as doubles, NULL is NaN */
-    /* as int64 in DuckDB's unit, NULL is INT64_MIN (numpy's NaT; no value of DuckDB's) */
-    STORE_MOMENT,
-    STORE_TEXT, /* references */
-    STORE_ENUM,
-    STORE_OBJECT,
-    _STORE_MAX
-};
-
 struct text_cache {
     duckdb_string_t key;
     PyObject *text; /* owned by the column's references */
@@ -46,45 +30,14 @@ struct text_cache {
 struct dataframe_column {
     PyObject *name;
     struct dataframe_type *type;
-    enum store store;
-    const char *dtype; /* numpy's, of the raw values */
-    size_t width;      /* bytes of a raw value */
+    struct plain plain;
     size_t n;
     PyObject *raw;   /* bytearray; longer than n rows while they come */
     PyObject *nulls; /* bytearray with a byte for each row; NULL: there was none so far */
     PyObject **objects;
     size_t capacity; /* of objects */
     struct text_cache *cache;
-};
-
-static const struct {
-    duckdb_type id;
-    enum store store;
-    const char *dtype;
-    size_t width;
-} stores[] = {
-    { DUCKDB_TYPE_TINYINT, STORE_INTEGER, "i1", 1 },
-    { DUCKDB_TYPE_SMALLINT, STORE_INTEGER, "i2", 2 },
-    { DUCKDB_TYPE_INTEGER, STORE_INTEGER, "i4", 4 },
-    { DUCKDB_TYPE_BIGINT, STORE_INTEGER, "i8", 8 },
-    { DUCKDB_TYPE_UTINYINT, STORE_INTEGER, "u1", 1 },
-    { DUCKDB_TYPE_USMALLINT, STORE_INTEGER, "u2", 2 },
-    { DUCKDB_TYPE_UINTEGER, STORE_INTEGER, "u4", 4 },
-    { DUCKDB_TYPE_UBIGINT, STORE_INTEGER, "u8", 8 },
-    { DUCKDB_TYPE_BOOLEAN, STORE_BOOLEAN, "?", 1 },
-    { DUCKDB_TYPE_HUGEINT, STORE_HUGE, NULL, 16 },
-    { DUCKDB_TYPE_UHUGEINT, STORE_HUGE, NULL, 16 },
-    { DUCKDB_TYPE_FLOAT, STORE_FLOAT, "f4", 4 },
-    { DUCKDB_TYPE_DOUBLE, STORE_DOUBLE, "f8", 8 },
-    { DUCKDB_TYPE_DECIMAL, STORE_DECIMAL, "f8", 8 },
-    { DUCKDB_TYPE_DATE, STORE_MOMENT, "M8[ns]", 8 },
-    { DUCKDB_TYPE_TIMESTAMP, STORE_MOMENT, "M8[ns]", 8 },
-    { DUCKDB_TYPE_TIMESTAMP_S, STORE_MOMENT, "M8[ns]", 8 },
-    { DUCKDB_TYPE_TIMESTAMP_MS, STORE_MOMENT, "M8[ns]", 8 },
-    { DUCKDB_TYPE_TIMESTAMP_NS, STORE_MOMENT, "M8[ns]", 8 },
-    { DUCKDB_TYPE_TIMESTAMP_TZ, STORE_MOMENT, "M8[ns]", 8 },
-    { DUCKDB_TYPE_VARCHAR, STORE_TEXT, NULL, 0 },
-    { DUCKDB_TYPE_ENUM, STORE_ENUM, NULL, 0 },
+    bool grows; /* nobody knows how many rows come */
 };
 
 /* ---- a column's life ----------------------------------------------------------------------------------------------- */
@@ -104,37 +57,50 @@ void dataframe_column_destroy(struct dataframe_column *c)
     free(c);
 }
 
-struct dataframe_column *dataframe_column_create(duckdb_result *result, idx_t index)
+struct dataframe_column *dataframe_column_plain(const char *name, size_t name_len,
+                                                struct dataframe_type *type)
 {
-    const char *name = duckdb_column_name(result, index);
     struct dataframe_column *c = calloc(1, sizeof(*c));
 
-    if (!c || !name) {
-        free(c);
+    if (!c) {
+        dataframe_type_destroy(type);
         PyErr_NoMemory();
         return NULL;
     }
-    c->store = STORE_OBJECT;
-    c->name = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
-    if (c->name)
-        c->type = dataframe_type_create(duckdb_column_logical_type(result, index), name);
-    for (size_t i = 0; c->type && i < ARRAY_SIZE(stores); i++) {
-        if (stores[i].id == c->type->id) {
-            c->store = stores[i].store;
-            c->dtype = stores[i].dtype;
-            c->width = stores[i].width;
-        }
-    }
-    if (c->type && c->width)
+    c->type = type;
+    c->plain = plain_of(type->id, type->internal, type->scale);
+    c->name = PyUnicode_DecodeUTF8(name, (Py_ssize_t)name_len, "replace");
+    if (c->name && c->plain.width)
         c->raw = PyByteArray_FromStringAndSize(NULL, 0);
-    if (c->type && c->store == STORE_TEXT) {
-        c->cache = calloc((size_t)1 << TEXT_CACHE_BITS, sizeof(*c->cache));
-        if (!c->cache)
-            PyErr_NoMemory();
-    }
-    if (!c->type || (c->width && !c->raw) || (c->store == STORE_TEXT && !c->cache)) {
+    if (!c->name || (c->plain.width && !c->raw)) {
         dataframe_column_destroy(c);
         return NULL;
+    }
+    return c;
+}
+
+struct dataframe_column *dataframe_column_create(duckdb_result *result, idx_t index)
+{
+    const char *name = duckdb_column_name(result, index);
+    struct dataframe_type *type = NULL;
+    struct dataframe_column *c = NULL;
+
+    if (!name) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    type = dataframe_type_create(duckdb_column_logical_type(result, index), name);
+    if (type)
+        c = dataframe_column_plain(name, strlen(name), type);
+    if (c)
+        c->grows = true;
+    if (c && type->id == DUCKDB_TYPE_VARCHAR) {
+        c->cache = calloc((size_t)1 << TEXT_CACHE_BITS, sizeof(*c->cache));
+        if (!c->cache) {
+            dataframe_column_destroy(c);
+            PyErr_NoMemory();
+            return NULL;
+        }
     }
     return c;
 }
@@ -142,26 +108,26 @@ struct dataframe_column *dataframe_column_create(duckdb_result *result, idx_t in
 /* ---- appending ----------------------------------------------------------------------------------------------------- */
 
 /*
- * For how many rows there shall be room behind the first `had` when n more come. If there are many,
- * for so many that the C library gives the column a mapping of its own: that grows without being
- * copied, and its unused pages cost nothing.
+ * For how many rows there shall be room behind those that are there when n more come. If there are
+ * many, for so many that the C library gives the column a mapping of its own: that grows without
+ * being copied, and its unused pages cost nothing.
  */
-static size_t with_room(size_t had, idx_t n)
+static size_t with_room(const struct dataframe_column *c, idx_t n)
 {
-    return had + n < MANY_ROWS ? n : MAX_OF(n + had / 2, ROOM_ROWS);
+    return !c->grows || c->n + n < MANY_ROWS ? n : MAX_OF(n + c->n / 2, ROOM_ROWS);
 }
 
 /* Room for n more raw values; where they go. */
 static void *grow_raw(struct dataframe_column *c, idx_t n)
 {
-    size_t have = c->n * c->width;
+    size_t width = c->plain.width, have = c->n * width;
 
-    if (n > ((size_t)PY_SSIZE_T_MAX / 2 - have) / c->width) {
+    if (n > ((size_t)PY_SSIZE_T_MAX / 2 - have) / width) {
         PyErr_NoMemory();
         return NULL;
     }
-    if (have + n * c->width > (size_t)PyByteArray_GET_SIZE(c->raw) &&
-        PyByteArray_Resize(c->raw, (Py_ssize_t)((c->n + with_room(c->n, n)) * c->width)) < 0)
+    if (have + n * width > (size_t)PyByteArray_GET_SIZE(c->raw) &&
+        PyByteArray_Resize(c->raw, (Py_ssize_t)((c->n + with_room(c, n)) * width)) < 0)
         return NULL;
     return PyByteArray_AS_STRING(c->raw) + have;
 }
@@ -172,7 +138,7 @@ static int note_nulls(struct dataframe_column *c, const uint64_t *validity, idx_
     char *to;
 
     for (idx_t i = 0; validity && !any && i < n; i++)
-        any = dataframe_is_null(validity, i);
+        any = plain_is_null(validity, i);
     if (!any && !c->nulls)
         return 0;
     if (!c->nulls) {
@@ -185,43 +151,7 @@ static int note_nulls(struct dataframe_column *c, const uint64_t *validity, idx_
         return -1;
     to = PyByteArray_AS_STRING(c->nulls) + c->n;
     for (idx_t i = 0; i < n; i++)
-        to[i] = dataframe_is_null(validity, i);
-    return 0;
-}
-
-static int append_raw(struct dataframe_column *c, duckdb_vector vector, idx_t n)
-{
-    const void *data = duckdb_vector_get_data(vector);
-    const uint64_t *validity = duckdb_vector_get_validity(vector);
-    void *to = grow_raw(c, n);
-
-    if (!to)
-        return -1;
-    if (c->store == STORE_DECIMAL) {
-        for (idx_t i = 0; i < n; i++)
-            ((double *)to)[i] = dataframe_is_null(validity, i) ?
-                                    NAN :
-                                    dataframe_decimal(c->type, data, i);
-        return 0;
-    }
-    if (c->type->id == DUCKDB_TYPE_DATE) {
-        for (idx_t i = 0; i < n; i++)
-            ((int64_t *)to)[i] = ((const int32_t *)data)[i];
-    } else {
-        memcpy(to, data, n * c->width);
-    }
-    if (c->store == STORE_INTEGER || c->store == STORE_BOOLEAN || c->store == STORE_HUGE)
-        return note_nulls(c, validity, n);
-    for (idx_t i = 0; validity && i < n; i++) {
-        if (!dataframe_is_null(validity, i))
-            continue;
-        if (c->store == STORE_FLOAT)
-            ((float *)to)[i] = NAN;
-        else if (c->store == STORE_DOUBLE)
-            ((double *)to)[i] = NAN;
-        else
-            ((int64_t *)to)[i] = INT64_MIN;
-    }
+        to[i] = plain_is_null(validity, i);
     return 0;
 }
 
@@ -249,27 +179,36 @@ static PyObject *shared_text(struct dataframe_column *c, const duckdb_string_t *
     return Py_NewRef(entry->text);
 }
 
+/* Room for n more references. */
+static int grow_objects(struct dataframe_column *c, idx_t n)
+{
+    size_t wanted = c->n + with_room(c, n);
+    PyObject **grown;
+
+    if (c->capacity - c->n >= n)
+        return 0;
+    grown = wanted <= PY_SSIZE_T_MAX / sizeof(*grown) ?
+                PyMem_RawRealloc(c->objects, wanted * sizeof(*grown)) :
+                NULL;
+    if (!grown) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    c->objects = grown;
+    c->capacity = wanted;
+    return 0;
+}
+
 static int append_objects(struct dataframe_column *c, duckdb_vector vector, idx_t n)
 {
     const duckdb_string_t *texts = duckdb_vector_get_data(vector);
     const uint64_t *validity = duckdb_vector_get_validity(vector);
 
-    if (c->capacity - c->n < n) {
-        size_t wanted = c->n + with_room(c->n, n);
-        PyObject **grown = wanted <= PY_SSIZE_T_MAX / sizeof(*grown) ?
-                               PyMem_RawRealloc(c->objects, wanted * sizeof(*grown)) :
-                               NULL;
-
-        if (!grown) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        c->objects = grown;
-        c->capacity = wanted;
-    }
+    if (grow_objects(c, n) < 0)
+        return -1;
     for (idx_t i = 0; i < n; i++) {
-        PyObject *made = c->store != STORE_TEXT         ? dataframe_value(c->type, vector, i) :
-                         dataframe_is_null(validity, i) ? Py_NewRef(Py_None) :
+        PyObject *made = !c->cache                  ? dataframe_value(c->type, vector, i) :
+                         plain_is_null(validity, i) ? Py_NewRef(Py_None) :
                                                           shared_text(c, &texts[i]);
 
         if (!made)
@@ -281,21 +220,77 @@ static int append_objects(struct dataframe_column *c, duckdb_vector vector, idx_
 
 int dataframe_column_append(struct dataframe_column *c, duckdb_vector vector, idx_t n)
 {
-    if (!c->width)
-        return append_objects(c, vector, n);
-    if (append_raw(c, vector, n) < 0)
+    return c->plain.width ? dataframe_column_append_plain(c, duckdb_vector_get_data(vector),
+                                                          duckdb_vector_get_validity(vector), n) :
+                            append_objects(c, vector, n);
+}
+
+static int append_scalars(struct dataframe_column *c, const void *data, const uint64_t *validity,
+                          idx_t n)
+{
+    if (grow_objects(c, n) < 0)
+        return -1;
+    for (idx_t i = 0; i < n; i++) {
+        PyObject *made = plain_is_null(validity, i) ? Py_NewRef(Py_None) :
+                                                      dataframe_scalar(c->type, data, i);
+
+        if (!made)
+            return -1;
+        c->objects[c->n++] = made;
+    }
+    return 0;
+}
+
+int dataframe_column_append_plain(struct dataframe_column *c, const void *data,
+                                  const uint64_t *validity, idx_t n)
+{
+    void *to;
+
+    if (!c->plain.width)
+        return append_scalars(c, data, validity, n);
+    to = grow_raw(c, n);
+    if (!to)
+        return -1;
+    plain_gather(&c->plain, data, validity, n, to);
+    if (plain_has_nulls(&c->plain) && note_nulls(c, validity, n) < 0)
         return -1;
     c->n += n;
     return 0;
 }
 
-/* ---- arrays -------------------------------------------------------------------------------------------------------- */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
-static PyObject *array_over(PyObject *bytes, const char *dtype)
+PyObject *dataframe_array(PyObject *buffer, const char *dtype, size_t n, size_t at)
 {
     auto_ref PyObject *numpy = PyImport_ImportModule("numpy");
 
-    return numpy ? PyObject_CallMethod(numpy, "frombuffer", "Os", bytes, dtype) : NULL;
+    return numpy ? PyObject_CallMethod(numpy, "frombuffer", "Osnn", buffer, dtype, (Py_ssize_t)n,
+                                       (Py_ssize_t)at) :
+                   NULL;
+}
+
+static PyObject *array_over(struct dataframe_column *c, PyObject *bytes, const char *dtype)
+{
+    return dataframe_array(bytes, dtype, c->n, 0);
+}
+
+PyObject *dataframe_array_of_none(size_t n, Py_buffer *ret_view)
+{
+    auto_ref PyObject *numpy = PyImport_ImportModule("numpy"), *array = NULL;
+
+    if (numpy)
+        array = PyObject_CallMethod(numpy, "empty", "ns", (Py_ssize_t)n, "O");
+    /* numpy lends out the references themselves. */
+    if (!array ||
+        PyObject_GetBuffer(array, ret_view, PyBUF_WRITABLE | PyBUF_ND | PyBUF_FORMAT) < 0)
+        return NULL;
+    if ((size_t)ret_view->len != n * sizeof(PyObject *)) {
+        PyBuffer_Release(ret_view);
+        PyErr_SetString(PyExc_RuntimeError,
+                        "numpy made an array of another size than it was asked for");
+        return NULL;
+    }
+    return TAKE_PTR(array);
 }
 
 /*
@@ -303,73 +298,35 @@ static PyObject *array_over(PyObject *bytes, const char *dtype)
  */
 static PyObject *array_of_objects(PyObject **objects, size_t n)
 {
-    auto_ref PyObject *numpy = PyImport_ImportModule("numpy"), *array = NULL;
     Py_buffer view;
+    PyObject *array = dataframe_array_of_none(n, &view);
 
-    if (numpy)
-        array = PyObject_CallMethod(numpy, "empty", "ns", (Py_ssize_t)n, "O");
-    /* numpy lends out the references themselves. */
-    if (!array || PyObject_GetBuffer(array, &view, PyBUF_WRITABLE | PyBUF_ND | PyBUF_FORMAT) < 0)
+    if (!array)
         return NULL;
-    if ((size_t)view.len != n * sizeof(PyObject *)) {
-        PyBuffer_Release(&view);
-        PyErr_SetString(PyExc_RuntimeError,
-                        "numpy made an array of another size than it was asked for");
-        return NULL;
-    }
     for (size_t i = 0; i < n; i++) {
         Py_XDECREF(((PyObject **)view.buf)[i]); /* None */
         ((PyObject **)view.buf)[i] = objects[i];
     }
     PyBuffer_Release(&view);
-    return TAKE_PTR(array);
-}
-
-static __int128 raw_integer(const struct dataframe_column *c, size_t i)
-{
-    const void *raw = PyByteArray_AS_STRING(c->raw);
-
-    switch (c->type->id) {
-    case DUCKDB_TYPE_TINYINT:
-        return ((const int8_t *)raw)[i];
-    case DUCKDB_TYPE_SMALLINT:
-        return ((const int16_t *)raw)[i];
-    case DUCKDB_TYPE_INTEGER:
-        return ((const int32_t *)raw)[i];
-    case DUCKDB_TYPE_BIGINT:
-        return ((const int64_t *)raw)[i];
-    case DUCKDB_TYPE_UTINYINT:
-        return ((const uint8_t *)raw)[i];
-    case DUCKDB_TYPE_USMALLINT:
-        return ((const uint16_t *)raw)[i];
-    case DUCKDB_TYPE_UINTEGER:
-        return ((const uint32_t *)raw)[i];
-    case DUCKDB_TYPE_UBIGINT:
-        return ((const uint64_t *)raw)[i];
-    default: {
-        __int128 v = dataframe_hugeint(((const duckdb_hugeint *)raw)[i]);
-
-        /* The upper half of UHUGEINT looks negative; what counts is that it is large. */
-        return c->type->id == DUCKDB_TYPE_UHUGEINT && v < 0 ? (__int128)UINT64_MAX : v;
-    }
-    }
+    return array;
 }
 
 static PyObject *raw_object(const struct dataframe_column *c, size_t i)
 {
     const char *raw = PyByteArray_AS_STRING(c->raw);
 
-    if (c->store == STORE_MOMENT) {
+    if (c->plain.store == PLAIN_MOMENT) {
         int64_t v = ((const int64_t *)raw)[i];
 
         return v == INT64_MIN ? Py_NewRef(Py_None) : dataframe_moment(c->type->id, v);
     }
     if (c->nulls && PyByteArray_AS_STRING(c->nulls)[i])
         return Py_NewRef(Py_None);
-    if (c->store == STORE_BOOLEAN)
+    if (c->plain.store == PLAIN_BOOLEAN)
         return PyBool_FromLong(raw[i]);
-    return integer_from_bytes((const unsigned char *)raw + i * c->width, c->width,
-                              c->dtype ? c->dtype[0] == 'i' : c->type->id == DUCKDB_TYPE_HUGEINT);
+    return integer_from_bytes((const unsigned char *)raw + i * c->plain.width, c->plain.width,
+                              c->plain.dtype ? c->plain.dtype[0] == 'i' :
+                                               c->type->id == DUCKDB_TYPE_HUGEINT);
 }
 
 /* The raw values one by one, where no dtype of numpy fits. */
@@ -393,49 +350,25 @@ static PyObject *finish_as_objects(struct dataframe_column *c)
 /* Integers as float64 with NaN for NULL, unless that would change one. */
 static PyObject *finish_as_double(struct dataframe_column *c)
 {
-    const char *nulls = c->nulls ? PyByteArray_AS_STRING(c->nulls) : NULL;
     auto_ref PyObject *bytes = NULL;
-    double *to;
 
     if (c->n > (size_t)PY_SSIZE_T_MAX / sizeof(double))
         return PyErr_NoMemory();
     bytes = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(c->n * sizeof(double)));
     if (!bytes)
         return NULL;
-    to = (double *)PyByteArray_AS_STRING(bytes);
-    for (size_t i = 0; i < c->n; i++) {
-        __int128 v = nulls && nulls[i] ? 0 : raw_integer(c, i);
-
-        if (v > FRAMES_EXACT_DOUBLE || v < -FRAMES_EXACT_DOUBLE)
-            return finish_as_objects(c);
-        to[i] = nulls && nulls[i] ? NAN : (double)v;
-    }
-    return array_over(bytes, "f8");
+    return plain_to_double(&c->plain, PyByteArray_AS_STRING(c->raw),
+                           c->nulls ? PyByteArray_AS_STRING(c->nulls) : NULL, c->n,
+                           (double *)PyByteArray_AS_STRING(bytes)) ?
+               array_over(c, bytes, "f8") :
+               finish_as_objects(c);
 }
 
-static PyObject *finish_moment(struct dataframe_column *c)
+PyObject *dataframe_array_in_utc(PyObject *array)
 {
-    int64_t *v = (int64_t *)PyByteArray_AS_STRING(c->raw);
-    duckdb_type id = c->type->id;
-    int64_t ns = id == DUCKDB_TYPE_DATE         ? FRAMES_SECONDS_PER_DAY * 1000000000 :
-                 id == DUCKDB_TYPE_TIMESTAMP_S  ? 1000000000 :
-                 id == DUCKDB_TYPE_TIMESTAMP_MS ? 1000000 :
-                 id == DUCKDB_TYPE_TIMESTAMP_NS ? 1 :
-                                                  1000;
-    int64_t most = ns == 1 ? INT64_MAX - 1 : INT64_MAX / ns; /* the largest of all is infinity */
-    auto_ref PyObject *array = NULL, *pandas = NULL, *type = NULL, *args = NULL, *named = NULL,
-                      *index = NULL;
+    auto_ref PyObject *pandas = PyImport_ImportModule("pandas"), *type = NULL, *args = NULL,
+                      *named = NULL, *index = NULL;
 
-    for (size_t i = 0; i < c->n; i++) {
-        if ((v[i] > most || v[i] < -most) && v[i] != INT64_MIN)
-            return finish_as_objects(c);
-    }
-    for (size_t i = 0; ns != 1 && i < c->n; i++)
-        v[i] = v[i] == INT64_MIN ? INT64_MIN : v[i] * ns;
-    array = array_over(c->raw, c->dtype);
-    if (!array || id != DUCKDB_TYPE_TIMESTAMP_TZ)
-        return TAKE_PTR(array);
-    pandas = PyImport_ImportModule("pandas");
     if (pandas)
         type = PyObject_GetAttrString(pandas, "DatetimeIndex");
     if (type)
@@ -447,22 +380,34 @@ static PyObject *finish_moment(struct dataframe_column *c)
     return index ? PyObject_GetAttrString(index, "array") : NULL;
 }
 
+static PyObject *finish_moment(struct dataframe_column *c)
+{
+    auto_ref PyObject *array = NULL;
+
+    if (!plain_to_ns(&c->plain, PyByteArray_AS_STRING(c->raw), c->n))
+        return finish_as_objects(c);
+    array = array_over(c, c->raw, c->plain.dtype);
+    if (array && c->type->id == DUCKDB_TYPE_TIMESTAMP_TZ)
+        return dataframe_array_in_utc(array);
+    return TAKE_PTR(array);
+}
+
 static PyObject *finish_array(struct dataframe_column *c)
 {
     PyObject *array;
 
-    switch (c->store) {
-    case STORE_INTEGER:
-        return c->nulls ? finish_as_double(c) : array_over(c->raw, c->dtype);
-    case STORE_HUGE:
+    switch (c->plain.store) {
+    case PLAIN_INTEGER:
+        return c->nulls ? finish_as_double(c) : array_over(c, c->raw, c->plain.dtype);
+    case PLAIN_HUGE:
         return finish_as_double(c);
-    case STORE_BOOLEAN:
-        return c->nulls ? finish_as_objects(c) : array_over(c->raw, c->dtype);
-    case STORE_FLOAT:
-    case STORE_DOUBLE:
-    case STORE_DECIMAL:
-        return array_over(c->raw, c->dtype);
-    case STORE_MOMENT:
+    case PLAIN_BOOLEAN:
+        return c->nulls ? finish_as_objects(c) : array_over(c, c->raw, c->plain.dtype);
+    case PLAIN_FLOAT:
+    case PLAIN_DOUBLE:
+    case PLAIN_DECIMAL:
+        return array_over(c, c->raw, c->plain.dtype);
+    case PLAIN_MOMENT:
         return finish_moment(c);
     default:
         array = array_of_objects(c->objects, c->n);
@@ -476,7 +421,7 @@ PyObject *dataframe_column_finish(struct dataframe_column *c)
 {
     auto_ref PyObject *array = NULL;
 
-    if (c->raw && PyByteArray_Resize(c->raw, (Py_ssize_t)(c->n * c->width)) < 0)
+    if (c->raw && PyByteArray_Resize(c->raw, (Py_ssize_t)(c->n * c->plain.width)) < 0)
         return NULL;
     array = finish_array(c);
     if (c->raw)

@@ -165,31 +165,19 @@ struct dataframe_type *dataframe_type_create(duckdb_logical_type type, const cha
     return t;
 }
 
-/* ---- numbers and texts --------------------------------------------------------------------------------------------- */
-
-__int128 dataframe_hugeint(duckdb_hugeint v)
+struct dataframe_type *dataframe_type_plain(duckdb_type id)
 {
-    return (__int128)((unsigned __int128)(uint64_t)v.upper << 64 | v.lower);
+    struct dataframe_type *t = calloc(1, sizeof(*t));
+
+    if (!t) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    t->id = id;
+    return t;
 }
 
-double dataframe_decimal(const struct dataframe_type *t, const void *data, idx_t row)
-{
-    static const double powers[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
-    __int128 v = t->internal == DUCKDB_TYPE_SMALLINT ?
-                     ((const int16_t *)data)[row] :
-                 t->internal == DUCKDB_TYPE_INTEGER ?
-                     ((const int32_t *)data)[row] :
-                 t->internal == DUCKDB_TYPE_BIGINT ?
-                     ((const int64_t *)data)[row] :
-                     dataframe_hugeint(((const duckdb_hugeint *)data)[row]);
-
-    /* Both sides exact: the quotient is the double nearest to the decimal. */
-    if (v >= -FRAMES_EXACT_DOUBLE && v <= FRAMES_EXACT_DOUBLE && t->scale < ARRAY_SIZE(powers))
-        return (double)v / powers[t->scale];
-    return (double)((long double)v / powl(10, t->scale));
-}
+/* ---- numbers and texts ----------------------------------------------------------------------- */
 
 uint64_t dataframe_enum_index(const struct dataframe_type *t, const void *data, idx_t row)
 {
@@ -320,8 +308,8 @@ PyObject *dataframe_moment(duckdb_type id, int64_t v)
     } else {
         int64_t seconds = floor_div(v, per_second), fraction = v - seconds * per_second;
 
-        days = floor_div(seconds, FRAMES_SECONDS_PER_DAY);
-        second = seconds - days * FRAMES_SECONDS_PER_DAY;
+        days = floor_div(seconds, PLAIN_SECONDS_PER_DAY);
+        second = seconds - days * PLAIN_SECONDS_PER_DAY;
         us = per_second > US_PER_SECOND ? fraction / (per_second / US_PER_SECOND) :
                                           fraction * (US_PER_SECOND / per_second);
     }
@@ -470,12 +458,8 @@ static PyObject *nested_object(const struct dataframe_type *t, duckdb_vector vec
     }
 }
 
-PyObject *dataframe_value(const struct dataframe_type *t, duckdb_vector vector, idx_t row)
+PyObject *dataframe_scalar(const struct dataframe_type *t, const void *data, idx_t row)
 {
-    const void *data = duckdb_vector_get_data(vector);
-
-    if (dataframe_is_null(duckdb_vector_get_validity(vector), row))
-        Py_RETURN_NONE;
     switch (t->id) {
     case DUCKDB_TYPE_BOOLEAN:
         return PyBool_FromLong(((const uint8_t *)data)[row]);
@@ -504,7 +488,7 @@ PyObject *dataframe_value(const struct dataframe_type *t, duckdb_vector vector, 
     case DUCKDB_TYPE_DOUBLE:
         return PyFloat_FromDouble(((const double *)data)[row]);
     case DUCKDB_TYPE_DECIMAL:
-        return PyFloat_FromDouble(dataframe_decimal(t, data, row));
+        return PyFloat_FromDouble(plain_decimal(t->internal, t->scale, data, row));
     case DUCKDB_TYPE_DATE:
         return dataframe_moment(t->id, ((const int32_t *)data)[row]);
     case DUCKDB_TYPE_TIMESTAMP:
@@ -541,15 +525,18 @@ PyObject *dataframe_value(const struct dataframe_type *t, duckdb_vector vector, 
         return t->id == DUCKDB_TYPE_BIT ? bits_text((const uint8_t *)bytes_of(s), len) :
                                           bignum_object((const uint8_t *)bytes_of(s), len);
     }
-    case DUCKDB_TYPE_LIST:
-    case DUCKDB_TYPE_ARRAY:
-    case DUCKDB_TYPE_MAP:
-    case DUCKDB_TYPE_STRUCT:
-    case DUCKDB_TYPE_UNION:
-        return nested_object(t, vector, data, row);
     default: /* SQLNULL */
         Py_RETURN_NONE;
     }
+}
+
+PyObject *dataframe_value(const struct dataframe_type *t, duckdb_vector vector, idx_t row)
+{
+    const void *data = duckdb_vector_get_data(vector);
+
+    if (plain_is_null(duckdb_vector_get_validity(vector), row))
+        Py_RETURN_NONE;
+    return t->n_children ? nested_object(t, vector, data, row) : dataframe_scalar(t, data, row);
 }
 
 int dataframe_value_init(void)

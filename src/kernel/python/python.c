@@ -404,7 +404,12 @@ const char *python_first_cell(void)
     auto_ref PyObject *pandas = name ? PyImport_GetModule(name) : NULL;
     PyErr_Clear();
     return pandas ?
-               "import pandas as pd; df = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]}); df.groupby('k')['n'].sum()" :
+               "import numpy as np; import pandas as pd; "
+               "df = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]}); df.groupby('k')['n'].sum(); "
+               /* as a table of the data set becomes one */
+               "df = pd.DataFrame({0: np.empty(2, 'O'), **{i: np.frombuffer(bytearray(16), t, 2, 0)"
+               " for i, t in enumerate(['i8', 'f8', 'M8[ns]', '?'], 1)}}, copy=False); "
+               "df.columns = list('abcde'); len(df)" :
                "1 + 1";
 }
 
@@ -424,15 +429,16 @@ int python_start(const struct python_setup *setup, struct err *err)
                                         .take_pause = setup->take_pause,
                                         .adopt = setup->adopt ? adopt : NULL });
     sigaction(SIGINT, NULL, &py.sigint);
-    auto_ref PyObject *names = PyList_New(0);
-    for (size_t i = 0; names && i < setup->n_tables; i++) {
-        auto_ref PyObject *name = PyUnicode_FromString(setup->table_names[i]);
-        if (!name || PyList_Append(names, name) < 0)
+    auto_ref PyObject *places = PyDict_New();
+    for (size_t i = 0; places && i < setup->n_tables; i++) {
+        const struct sql_table *t = &setup->tables[i];
+        auto_ref PyObject *place = Py_BuildValue("sn", t->db_path, (Py_ssize_t)t->part);
+        if (!place || PyDict_SetItemString(places, t->name, place) < 0)
             return fail_python(err, ERR_INTERNAL, "naming the tables");
     }
     auto_ref PyObject *done = NULL;
-    if (names)
-        done = PyObject_CallFunction(py.start, "Ozzii", names, setup->policy_allowed,
+    if (places)
+        done = PyObject_CallFunction(py.start, "Ozzii", places, setup->policy_allowed,
                                      setup->policy_blocked, setup->agent, setup->debugging);
     return done ? 0 : fail_python(err, ERR_INTERNAL, "starting the Python session");
 }
@@ -572,6 +578,7 @@ bool python_suspend(void)
 {
     auto_ref PyObject *did = PyObject_CallNoArgs(py.suspend);
     PyErr_Clear();
+    dataframe_stored_detach();
     return did == Py_True;
 }
 

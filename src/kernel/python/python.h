@@ -46,7 +46,7 @@ const char *python_first_cell(void);
  * signal came first) and `withdraw` gives up waiting. NULL: nobody is there.
  */
 struct python_setup {
-    const char *const *table_names;
+    const struct sql_table *tables;
     size_t n_tables;
     const char *policy_allowed, *policy_blocked;
     bool agent, debugging; /* a sandbox of /sandbox; whether it keeps what debug() says */

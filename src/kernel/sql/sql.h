@@ -104,6 +104,7 @@ struct sql_ingest {
     const struct read_options *options; /* NULL: everything is found out */
     /* where it may spill, and what is unpacked or converted lies meanwhile */
     const char *temp_directory;
+    bool stores_frames; /* columns of small tables follow the file (stored_frame.h) */
     void (*progress)(void *arg, double fraction); /* may be NULL; at most ten times a second */
     void *progress_arg;
 };

@@ -258,8 +258,11 @@ struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind,
     struct executor *ex = l->ex;
     const struct provider_ops *ops = ex->provider->ops;
     while (ex->n_pool[kind] > 0) {
-        struct kernel_link *link = ex->pool[kind][--ex->n_pool[kind]];
+        /* The one that has waited longest: it has copied its pages (hot_pages.h). */
+        struct kernel_link *link = ex->pool[kind][0];
         struct err err = ERR_INIT;
+        ex->n_pool[kind]--;
+        memmove(ex->pool[kind], ex->pool[kind] + 1, ex->n_pool[kind] * sizeof(ex->pool[kind][0]));
         if (!executor_can_use(ex, link)) { /* it died or was stopped while it waited */
             ops->release(link);
             continue;

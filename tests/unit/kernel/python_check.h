@@ -155,9 +155,9 @@ static inline void check_table(const char *code, const char *columns, const char
 static void start_session(const char *allowed, const char *blocked)
 {
     struct err err = ERR_INIT;
-    const char *names[] = { "orders" };
+    struct sql_table table = { .name = "orders", .db_path = "/dev/null" };
     struct python_setup setup = {
-        .table_names = names,
+        .tables = &table,
         .n_tables = 1,
         .policy_allowed = allowed,
         .policy_blocked = blocked,

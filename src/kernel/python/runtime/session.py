@@ -89,7 +89,7 @@ class Session:
         self.given = {}
         self.born = {}  # what the namespace has before the first cell
         self.display = display.Display()
-        self.dfs = tables.Tables(())
+        self.dfs = tables.Tables({})
         # A real module, so that dataclasses, pickle and typing find what cells define.
         self.module = ModuleType("__main__")
         self.namespace = self.module.__dict__
@@ -117,10 +117,10 @@ class Session:
         sys.stdout = sys.__stdout__ = self.stdout
         sys.stderr = sys.__stderr__ = self.stderr
 
-    def configure(self, table_names, allowed, blocked, agent, debugging):
+    def configure(self, places, allowed, blocked, agent, debugging):
         if allowed or blocked:  # else the one that the zygote has made
             self.policy = Policy(allowed, blocked)
-        self.dfs = self.namespace["dfs"] = tables.Tables(table_names)
+        self.dfs = self.namespace["dfs"] = tables.Tables(places)
         if agent:
             self._serve_agent(debugging)
         self.born = dict(self.namespace)
@@ -465,8 +465,8 @@ def make():
         os.close(fd)
 
 
-def start(table_names, allowed, blocked, agent, debugging):
-    _session.configure(table_names, allowed, blocked, agent, debugging)
+def start(places, allowed, blocked, agent, debugging):
+    _session.configure(places, allowed, blocked, agent, debugging)
 
 
 def execute(code, restricted, svg, max_rows, max_bytes, context, stepping):

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 
-from _riddle_frames import SqlError, query_frame
+from _riddle_frames import SqlError, query_frame, stored_frame
 
 __all__ = ["LargeTable", "Sql", "SqlError", "Tables"]
 
@@ -24,8 +24,11 @@ def _room():
     return float(number) * _UNITS[unit] / ENGINE_SHARE * SHARE
 
 
-def _load(name):
-    """The table as a DataFrame, or as a LargeTable if that would not fit."""
+def _load(name, place):
+    """The table as a DataFrame, or as a LargeTable if that would not fit. `place` is where its file is: path and part."""
+    frame = stored_frame(*place)
+    if frame is not None:
+        return frame
     n_rows = int(query_frame(f"SELECT count(*) AS n FROM {quoted(name)}").iat[0, 0])
     if n_rows > ROWS_LOOKED_AT:
         table = LargeTable(name, n_rows)
@@ -113,13 +116,14 @@ class LargeTable:
 class Tables(Mapping):
     """`dfs`: name → DataFrame, each read when first asked for."""
 
-    def __init__(self, names):
-        self._names = dict.fromkeys(names)
+    def __init__(self, places):
+        self._places = places
+        self._names = dict.fromkeys(places)
 
     def __getitem__(self, name):
         frame = self._names[name]
         if frame is None:
-            frame = self._names[name] = _load(name)
+            frame = self._names[name] = _load(name, self._places[name])
         return frame
 
     def __iter__(self):
