@@ -38,10 +38,11 @@ void file_table_name(const char *name, char ret[DATASET_TABLE_MAX])
 
 bool file_is_tabular(const char *name)
 {
-    static const char
-        *const text[] = { ".csv", ".tsv", ".tab", ".psv", ".json", ".ndjson", ".jsonl" },
-               *const other[] = { ".parquet", ".xlsx", ".xlsm",   ".xls",     ".ods",   ".zip",
-                                  ".db",      ".db3",  ".sqlite", ".sqlite3", ".duckdb" };
+    static const char *const text[] = { ".csv",    ".tsv",   ".tab",     ".psv", ".json",
+                                        ".ndjson", ".jsonl", ".geojson", ".sql" },
+                             *const other[] = { ".parquet", ".xlsx",    ".xlsm",  ".xls",
+                                                ".ods",     ".zip",     ".db",    ".db3",
+                                                ".sqlite",  ".sqlite3", ".duckdb" };
     size_t n = strlen(name);
     size_t packed = n > 3 && str_ieq(name + n - 3, ".gz")  ? 3 :
                     n > 4 && str_ieq(name + n - 4, ".zst") ? 4 :

@@ -238,7 +238,7 @@ def test_kinds(programs, tmp_path):
 
 @pytest.mark.parametrize("name, data, note", [
     ("letter.txt", "Dear all,\nplease find it there.\n", None),
-    ("rows.json", "[[1, 2], [3, 4]]", "not of objects"),
+    ("rows.json", "[1, 2, 3]", "not of objects"),
     ("page.xls", "<html><table><tr><td>1</td></tr></table></html>", "HTML page"),
 ])
 def test_files_without_a_table_say_why(server, name, data, note):

@@ -200,10 +200,9 @@ static bool is_group_row(const struct sample *s, size_t k)
     for (size_t i = 0; i < row->n; i++)
         if (is_typed(row->cells[i].kind) && !is_year_or_date(&row->cells[i]))
             return false;
-    return row->n_full > 1 &&
-           (row->cells[0].kind == VALUE_EMPTY ||
-            (k + 1 < s->n && s->rows[k + 1].cells[0].kind == VALUE_EMPTY &&
-             row->n_full < row->n && s->rows[k + 1].n_full + 1 >= row->n_full));
+    return row->n_full > 1 && (row->cells[0].kind == VALUE_EMPTY ||
+                               (k + 1 < s->n && s->rows[k + 1].cells[0].kind == VALUE_EMPTY &&
+                                row->n_full < row->n && s->rows[k + 1].n_full + 1 >= row->n_full));
 }
 
 static bool comes_again(const struct sample *s, size_t column, const struct cell *c, size_t from)
@@ -531,6 +530,16 @@ static enum tail_kind kind_of_tail(const struct csv_record *rec, const struct sa
     return TAIL_NONE;
 }
 
+/* Is the line in front of `at` blank? */
+static bool follows_blank(const char *text, size_t at)
+{
+    size_t breaks = 0;
+
+    while (at > 0 && strchr("\n\r \t,;\"", text[at - 1]) && text[at - 1])
+        breaks += text[--at] == '\n';
+    return breaks > 1;
+}
+
 static int find_end(const char *text, size_t len, const struct sample *s, size_t floor,
                     struct csv_shape *shape, struct err *err)
 {
@@ -557,6 +566,11 @@ static int find_end(const char *text, size_t len, const struct sample *s, size_t
         records.expected = shape->layout.exact ? 0 : s->width;
         r = csv_records_next(&records, &rec, err);
         kind = r == 1 ? kind_of_tail(&rec, s) : TAIL_BLANK;
+        /* A sentence with separators in it, apart from the rows and half as wide at most. */
+        if (kind == TAIL_NONE && s->usual >= 3 && 2 * rec.n <= s->width &&
+            value_kind(rec.fields[0].text, rec.fields[0].len) == VALUE_TEXT &&
+            follows_blank(text, begin))
+            kind = TAIL_NOTE;
         csv_records_finish(&records);
         if (r < 0 || kind == TAIL_NONE)
             return MIN_OF(r, 0);

@@ -99,6 +99,35 @@ static size_t count_full(const struct csv_record *rec)
     return n;
 }
 
+#define TITLE_LINES 4
+
+/* A title between pages: the header stands again behind it, others and blank lines between. */
+static bool is_page_title(const struct pass *p, const struct csv_record *rec)
+{
+    const struct csv_shape *s = &p->t->shape;
+    const char *end = p->text + p->len, *line = p->text + rec->begin + rec->len;
+    const char *header = p->text + s->begin;
+    size_t n = 0;
+
+    if (s->header_rows != 1 || s->width < 2 || s->layout.exact || count_full(rec) != 1)
+        return false;
+    while (header + n < end && header[n] != '\n' && header[n] != '\r')
+        n++;
+    for (int k = 0; k < TITLE_LINES && line < end; k++) {
+        while (line < end && (*line == '\n' || *line == '\r'))
+            line++;
+        size_t len = 0;
+        while (line + len < end && line[len] != '\n' && line[len] != '\r')
+            len++;
+        if (len == n && n > 0 && memcmp(line, header, n) == 0)
+            return true;
+        if (memchr(line, s->layout.delimiter[0], len))
+            return false;
+        line += len;
+    }
+    return false;
+}
+
 static enum fate fate_of(const struct pass *p, const struct csv_record *rec)
 {
     const struct csv_shape *s = &p->t->shape;
@@ -116,7 +145,7 @@ static enum fate fate_of(const struct pass *p, const struct csv_record *rec)
     if (rec->n < s->width && rec->fields[0].len > 0 && rec->fields[0].text[0] == '#' &&
         !rec->fields[0].quoted && rec->n == 1)
         return FATE_COMMENT;
-    if (is_repeated_header(p->t, rec))
+    if (is_repeated_header(p->t, rec) || is_page_title(p, rec))
         return FATE_REPEATED;
     if (s->layout.n_cuts && rec->n < s->width) /* a word stands across columns */
         return FATE_REFUSED;
@@ -168,6 +197,9 @@ static void count_row(struct pass *p, const struct csv_record *rec)
     struct csv_counts *c = &p->counts;
 
     c->rows++;
+    c->last_line = rec->line;
+    if (rec->n > 1 && rec->fields[0].len == 0 && count_full(rec) > 1 && c->unlabelled++ == 0)
+        c->unlabelled_line = rec->line;
     c->blank_inside = c->blank;
     if (rec->n < p->t->shape.width && !p->t->shape.layout.width && c->padded++ == 0)
         c->padded_line = rec->line;

@@ -37,8 +37,10 @@ struct csv_counts {
     int64_t cut;          /* of the rows: they had more separators, and nothing behind them */
     int64_t irregular;    /* of the rows: quotes stood where they should not */
     int64_t irregular_line;
-    int64_t subtotals;    /* of the rows: they say that they are sums of others */
+    int64_t subtotals; /* of the rows: they say that they are sums of others */
     int64_t subtotal_line;
+    int64_t unlabelled; /* of the rows: nothing stands in the first column */
+    int64_t unlabelled_line, last_line;
     /* Another table begins here, behind a blank line: names where numbers stood so far. */
     size_t another_at;
     int64_t another_line;

@@ -25,6 +25,7 @@
 #include "kernel/ingest/csv_file.h"
 #include "kernel/ingest/encoding.h"
 #include "kernel/ingest/read_options.h"
+#include "kernel/ingest/scratch_db.h"
 #include "kernel/ingest/unpack.h"
 #include "kernel/sql/sql_impl.h"
 
@@ -99,7 +100,7 @@ static enum data_format format_of(const unsigned char *head, size_t len, const c
         return has_ending(name, ".ndjson") || has_ending(name, ".jsonl") ? DATA_NDJSON : DATA_JSON;
     if (c[0] == '[' || c[0] == '{')
         return has_ending(name, ".ndjson") || has_ending(name, ".jsonl") ? DATA_NDJSON :
-               has_ending(name, ".json")                                 ? DATA_JSON :
+               has_ending(name, ".json") || has_ending(name, ".geojson") ? DATA_JSON :
                                                                            DATA_CSV;
     return DATA_CSV;
 }
@@ -276,6 +277,42 @@ static int choose_list(struct data_source *s, const char *path, const struct sql
     return err_set(err, ERR_VALIDATION, "'%.200s' has no list of objects '%.100s'", in->name, path);
 }
 
+static int prepare_database(struct data_source *s, const struct sql_ingest *in,
+                            const struct data_hooks *hooks, struct err *err);
+
+/* Rows in the text s->path, as a database. 0: `write` found none. */
+static int prepare_rows(struct data_source *s, const struct sql_ingest *in,
+                        const struct data_hooks *hooks,
+                        int (*write)(const struct scratch_job *job, struct err *err),
+                        const char *written_as, struct err *err)
+{
+    auto_mapping struct fd_mapping text = { 0 };
+    auto_close int fd = -1;
+    const char *before = s->path;
+    size_t n_before = s->n_scratch;
+    int r = csv_file_map(s->path, &text, err);
+
+    if (r == 0)
+        r = data_source_add_scratch(s, in->temp_directory, ".rows", &fd, err);
+    if (r < 0)
+        return r;
+    const struct scratch_job job = { .text = (const char *)text.data,
+                                     .len = text.len,
+                                     .name = s->name,
+                                     .out_path = s->path,
+                                     .max_bytes = data_source_room(fd, UINT64_MAX),
+                                     .hooks = hooks };
+    r = write(&job, err);
+    if (r == 0)
+        data_source_drop_scratch(s, n_before, before);
+    if (r <= 0)
+        return r;
+    s->format = DATA_SQLITE;
+    s->written_as = written_as;
+    r = prepare_database(s, in, hooks, err);
+    return r < 0 ? r : 1;
+}
+
 static int prepare_json(struct data_source *s, const struct sql_ingest *in,
                         const struct data_hooks *hooks, struct err *err)
 {
@@ -293,6 +330,11 @@ static int prepare_json(struct data_source *s, const struct sql_ingest *in,
     if (s->format == DATA_NDJSON) {
         s->records.layout = RECORDS_LINES;
         return r;
+    }
+    if (r == 0 && !s->archive && json_may_be_rows((const char *)text.data, text.len)) {
+        r = prepare_rows(s, in, hooks, scratch_from_json, "json", err);
+        if (r != 0)
+            return MIN_OF(r, 0);
     }
     if (r == 0)
         r = json_find_records((const char *)text.data, text.len, s->name, &s->records, err);
@@ -584,6 +626,16 @@ int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
             return r;
     }
     s->format = format_of(head, len, in->name);
+    if (s->format == DATA_CSV && has_ending(in->name, ".sql")) {
+        struct csv_file file;
+
+        r = csv_file_inspect(s->path, s->name, &file, err);
+        if (r == 0)
+            r = data_source_to_utf8(s, in, hooks, in->options ? in->options->encoding : NULL, err);
+        if (r == 0)
+            r = prepare_rows(s, in, hooks, scratch_from_sql, "sql", err);
+        return MIN_OF(r, 0);
+    }
     switch (s->format) {
     case DATA_JSON:
     case DATA_NDJSON:

@@ -40,8 +40,9 @@ const char *data_format_name(enum data_format format);
 struct data_source {
     enum data_format format;
     enum packed compression;
-    const char *name;     /* of the file, or of the one inside the archive */
-    const char *encoding; /* of a text; NULL: nobody has looked */
+    const char *written_as; /* what a scratch database was made from; NULL: it is none */
+    const char *name;       /* of the file, or of the one inside the archive */
+    const char *encoding;   /* of a text; NULL: nobody has looked */
     struct encoding_result converted;
     const char *path; /* what DuckDB is to read: the file itself or the last of the scratch files */
     struct json_records records;

@@ -181,7 +181,7 @@ static void write_csv_notes(const struct ingest *g, const struct ingest_part *p,
     if (t->shape.header_rows == 0)
         write_note(out, "no header line was found; columns are called column0, column1, …");
     write_counted(out, c->repeated, "line that repeats the header was skipped",
-                  "lines that repeat the header were skipped");
+                  "lines that repeat the header, or the title above it, were skipped");
     /* What looked like lines at the end may be one text in quotes, which is a value. */
     bool below_as_seen = c->below == t->shape.n_totals + t->shape.n_notes;
     write_counted(out, below_as_seen ? t->shape.n_totals : 0,
@@ -202,6 +202,11 @@ static void write_csv_notes(const struct ingest *g, const struct ingest_part *p,
                    "%lld rows seem to be subtotals of rows above (first in line %lld); sums over "
                    "all rows count twice what they add up",
                    (long long)c->subtotals, (long long)c->subtotal_line);
+    if (c->unlabelled == 1 && c->unlabelled_line == c->last_line && c->rows > 3 &&
+        !t->columns[0].dropped)
+        write_note(out,
+                   "the last row (line %lld) has nothing in the first column: it may be a total",
+                   (long long)c->last_line);
     if (t->shape.layout.n_cuts)
         write_note(out, "columns were told by their position in the lines");
     if (c->padded)
@@ -432,9 +437,10 @@ static void write_report(const struct ingest *g, const struct ingest_part *p, st
     json_out_key(out, "report");
     json_out_open(out, '{');
     write_member(out, "format",
-                 tabs    ? "tsv" :
-                 s->book ? xlsx_format_name(s->book) :
-                           data_format_name(s->format));
+                 tabs          ? "tsv" :
+                 s->written_as ? s->written_as :
+                 s->book       ? xlsx_format_name(s->book) :
+                                 data_format_name(s->format));
     if (s->compression != PACKED_NOT)
         write_member(out, "compression", packed_name(s->compression));
     else if (s->archive)

@@ -194,6 +194,28 @@ static void sort_by_depth(struct json_records *f)
     }
 }
 
+bool json_may_be_rows(const char *data, size_t len)
+{
+    size_t at = skip_space(data, len, len >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0);
+    char last = 0;
+
+    if (at < len && data[at] == '[') {
+        at = skip_space(data, len, at + 1);
+        return at < len && data[at] == '[';
+    }
+    for (; at < len; at = skip_space(data, len, at + 1)) {
+        if (data[at] == '"')
+            at = skip_string(data, len, at + 1) - 1;
+        else if (data[at] == '[' && last == '[')
+            return true;
+        else if (data[at] == '{' && (last == '[' || last == '{'))
+            return false;
+        if (strchr("[]{}", data[at]))
+            last = data[at];
+    }
+    return false;
+}
+
 int json_find_records(const char *data, size_t len, const char *name, struct json_records *ret,
                       struct err *err)
 {

@@ -3,6 +3,7 @@
 
 /* Where in a JSON file the records are. DuckDB parses them; this only looks for brackets. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include "base/err.h"
 
@@ -39,6 +40,12 @@ struct json_records {
 #define JSON_SHAPE_BYTES (32u << 20)
 #define JSON_SHAPE_DEPTH 200
 int json_check_shape(const char *data, size_t len, const char *name, struct err *err);
+
+/*
+ * Is it a list of lists, or an object that begins with lists and values and has no list of objects?
+ * A quick look, for scratch_from_json() to find out.
+ */
+bool json_may_be_rows(const char *data, size_t len);
 
 /*
  * VALIDATION if there is no object at all. What is malformed is left to who reads it. `name` is for

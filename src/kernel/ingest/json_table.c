@@ -241,8 +241,9 @@ static int is_moment(struct ingest *g, const char *table, const char *name, int6
 {
     auto_buf struct buf sql = BUF_INIT(256 * 1024);
     auto_result duckdb_result result = { 0 };
-    int r = buf_append_str(&sql, "SELECT coalesce(bool_and(regexp_full_match(c," MOMENT
-                                 ")),false)::BIGINT FROM (SELECT ",
+    int r = buf_append_str(&sql,
+                           "SELECT coalesce(bool_and(regexp_full_match(c," MOMENT
+                           ")),false)::BIGINT FROM (SELECT ",
                            err);
 
     if (r == 0)
@@ -285,12 +286,44 @@ static int read_moments(struct ingest *g, struct err *err)
     return any ? ingest_describe(g, NULL, err) : 0;
 }
 
+/* ---- GeoJSON ---- */
+
+static bool has_column(const struct ingest *g, const char *name, const char *type)
+{
+    for (size_t i = 0; i < g->dialect.n_columns; i++)
+        if (str_eq(g->dialect.names[i], name))
+            return str_starts(g->dialect.types[i], type);
+    return false;
+}
+
+/* The columns of a Feature are its properties, beside its geometry. */
+static int spread_features(struct ingest *g, struct err *err)
+{
+    auto_buf struct buf sql = BUF_INIT(4096);
+    char table[INGEST_TABLE_SIZE];
+    int r;
+
+    if (!has_column(g, "type", "VARCHAR") || !has_column(g, "properties", "STRUCT(") ||
+        !has_column(g, "geometry", ""))
+        return 0;
+    ingest_table_name(g->n_parts, table);
+    r = buf_printf(&sql, err,
+                   "CREATE OR REPLACE TABLE %s AS SELECT * EXCLUDE (properties, geometry), "
+                   "unnest(properties), geometry FROM %s WHERE type='Feature' OR "
+                   "error('no features')",
+                   table, table);
+    /* Where a property is called as a member of the feature is, it stays as it is. */
+    return r < 0 || !runs(g, buf_cstr(&sql)) ? r : ingest_describe(g, NULL, err);
+}
+
 int ingest_tidy_records(struct ingest *g, struct err *err)
 {
     int r = is_json(g) ? tighten(g, err) : 0;
 
     if (r == 0 && is_json(g))
         r = spread(g, err);
+    if (r == 0 && is_json(g))
+        r = spread_features(g, err);
     if (r == 0 && is_json(g))
         r = plain_text(g, err);
     return r == 0 && is_json(g) ? read_moments(g, err) : r;

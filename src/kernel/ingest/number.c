@@ -125,7 +125,7 @@ static const char *const currencies[] = {
     "\xef\xbc\x84",
     "\xe5\x86\x86",
     "\xe5\x85\x83", /* ￥ ＄ 円 元 */
-    "\\",            /* the yen sign of Shift-JIS */
+    "\\",           /* the yen sign of Shift-JIS */
 };
 
 static const char *const units[] = {
@@ -539,6 +539,17 @@ size_t number_write(const struct number *n, enum number_notation notation,
 
 /* ---- words ---- */
 
+/* [c], [x], [low]: why a statistical office leaves a figure out. */
+static bool is_shorthand(const char *s, size_t len)
+{
+    if (len < 3 || len > 6 || s[0] != '[' || s[len - 1] != ']')
+        return false;
+    for (size_t i = 1; i + 1 < len; i++)
+        if (s[i] < 'a' || s[i] > 'z')
+            return false;
+    return true;
+}
+
 bool is_null_word(const char *s, size_t len)
 {
     static const char *const words[] = {
@@ -623,7 +634,7 @@ bool is_null_word(const char *s, size_t len)
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (strlen(words[i]) == len && strncasecmp(words[i], s, len) == 0)
             return true;
-    return false;
+    return is_shorthand(s, len);
 }
 
 enum value_kind value_kind(const char *s, size_t len)

@@ -571,15 +571,68 @@ static void test_outline(void **state)
     }
 }
 
+/* Rows in SQL and in lists of JSON, which go through a database of our own. */
+static void test_rows_in_text(void **state)
+{
+    static const char mysql[] =
+        "-- MySQL dump 10.13\n/*!40101 SET NAMES utf8 */;\nCREATE TABLE `k` (\n  `id` int(11) NOT "
+        "NULL,\n  `name` varchar(80) DEFAULT ';',\n  `sum` decimal(20,2),\n  `ok` bool,\n  "
+        "PRIMARY KEY (`id`),\n  KEY `n` (`name`)\n) ENGINE=InnoDB;\nINSERT INTO `k` VALUES "
+        "(1,'O\\'Neil; ''x''\\n',12.50,1),(2,NULL,-3,0);\nINSERT INTO `k` (`name`,`id`) VALUES "
+        "('007',3);\n";
+    static const char postgres[] =
+        "SET client_encoding = 'UTF8';\nCREATE FUNCTION f() RETURNS int AS $$ SELECT 1; $$;\n"
+        "CREATE TABLE public.\"O\" (id integer, t text, at timestamp without time zone, big "
+        "numeric);\nCOPY public.\"O\" (id, t, at, big) FROM stdin;\n1\ta\\tb\t2024-01-31 "
+        "10:00:00\t12345678901234567890\n2\t\\N\t\\N\t1\n\\.\n\n-- done\n";
+    static const char server[] =
+        "USE [shop]\nGO\nINSERT [dbo].[s] ([a], [b], [c]) VALUES (1, N'x\\', CAST(N'2024-01-31' AS "
+        "Date))\nGO\nINSERT [dbo].[s] ([a], [b], [c]) VALUES (CAST(2.50 AS Decimal(10, 2)), "
+        "N'it''s', NULL)\nGO\n";
+
+    (void)state;
+    assert_table("k.sql", BYTES(mysql), "{\"format\":\"sql\",\"table\":\"k\",\"rows\":3}",
+                 "[\"id\",\"name\",\"sum\",\"ok\"]",
+                 "[\"BIGINT\",\"VARCHAR\",\"DOUBLE\",\"BOOLEAN\"]",
+                 "[[1,\"O'Neil; 'x'\\n\",12.5,true],[2,null,-3.0,false],[3,\"007\",null,null]]");
+    assert_table("o.sql", BYTES(postgres), "{\"table\":\"O\"}", "[\"id\",\"t\",\"at\",\"big\"]",
+                 "[\"BIGINT\",\"VARCHAR\",\"TIMESTAMP\",\"VARCHAR\"]",
+                 "[[1,\"a\\tb\",\"2024-01-31 10:00:00\",\"12345678901234567890\"],[2,null,null,"
+                 "\"1\"]]");
+    assert_table("s.sql", BYTES(server), NULL, "[\"a\",\"b\",\"c\"]",
+                 "[\"DOUBLE\",\"VARCHAR\",\"DATE\"]",
+                 "[[1.0,\"x\\\\\",\"2024-01-31\"],[2.5,\"it's\",null]]");
+    assert_refused("n.sql", BYTES("SELECT 1;\nINSERT INTO a SELECT * FROM b;\n"),
+                   "has statements but no rows");
+    assert_refused("w.sql", BYTES("CREATE TABLE a (b int, c int);\nINSERT INTO a VALUES (1);\n"),
+                   "line 2 has fewer values than its table has columns");
+    assert_refused("q.sql", BYTES("INSERT INTO a VALUES ('x"), "has a text without an end");
+    assert_table("l.json", BYTES("[[\"a\",\"b\"],[1,true],[2.5,null],[3,false]]"),
+                 "{\"format\":\"json\",\"rows\":3}", "[\"a\",\"b\"]", "[\"DOUBLE\",\"BOOLEAN\"]",
+                 "[[1.0,true],[2.5,null],[3.0,false]]");
+    assert_table("split.json",
+                 BYTES("{\"columns\":[\"a\",\"b\"],\"index\":[0,1],\"data\":[[1,\"x\\u00e4\"],[2,"
+                       "{\"y\":[1]}]]}"),
+                 NULL, "[\"a\",\"b\"]", "[\"BIGINT\",\"VARCHAR\"]",
+                 "[[1,\"x\u00e4\"],[2,\"{\\\"y\\\":[1]}\"]]");
+    assert_refused("bad.json", BYTES("[[1,2],[3"), "list 2 of its rows is malformed");
+    assert_table("f.geojson",
+                 BYTES("{\"type\":\"FeatureCollection\",\"features\":[{\"type\":\"Feature\","
+                       "\"properties\":{\"n\":7},\"geometry\":null}]}"),
+                 NULL, "[\"type\",\"n\",\"geometry\"]", "[\"VARCHAR\",\"BIGINT\",\"VARCHAR\"]",
+                 "[[\"Feature\",7,null]]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tsv),     cmocka_unit_test(test_names),
-        cmocka_unit_test(test_gzip),    cmocka_unit_test(test_bad_gzip),
-        cmocka_unit_test(test_bombs),   cmocka_unit_test(test_json),
-        cmocka_unit_test(test_ndjson),  cmocka_unit_test(test_bad_json),
-        cmocka_unit_test(test_parquet), cmocka_unit_test(test_xlsx),
-        cmocka_unit_test(test_outline), cmocka_unit_test(test_zstd),
+        cmocka_unit_test(test_tsv),          cmocka_unit_test(test_names),
+        cmocka_unit_test(test_gzip),         cmocka_unit_test(test_bad_gzip),
+        cmocka_unit_test(test_bombs),        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_ndjson),       cmocka_unit_test(test_bad_json),
+        cmocka_unit_test(test_parquet),      cmocka_unit_test(test_xlsx),
+        cmocka_unit_test(test_outline),      cmocka_unit_test(test_zstd),
+        cmocka_unit_test(test_rows_in_text),
     };
 
     return cmocka_run_group_tests_name("kernel/formats", tests, open_engine, fixture_close_engine);
