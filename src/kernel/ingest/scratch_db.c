@@ -100,7 +100,7 @@ int scratch_db_choose(struct scratch_db *s, const char *table, size_t n, struct 
 }
 
 /* -12, 3.50, 1e5: SQLITE_INTEGER or SQLITE_FLOAT if nothing of it would be lost, else SQLITE_TEXT. */
-static int number_kind(const char *text, size_t len)
+static int number_kind(const char *text, size_t len, bool real)
 {
     size_t at = len > 0 && (*text == '-' || *text == '+'), digits = 0, significant = 0;
     bool point = false;
@@ -126,7 +126,7 @@ static int number_kind(const char *text, size_t len)
             if (!isdigit((unsigned char)text[at]))
                 return SQLITE_TEXT;
     }
-    return significant <= EXACT_REAL_DIGITS ? SQLITE_FLOAT : SQLITE_TEXT;
+    return real || significant <= EXACT_REAL_DIGITS ? SQLITE_FLOAT : SQLITE_TEXT;
 }
 
 static bool is_word(const char *text, size_t len, const char *word)
@@ -138,8 +138,10 @@ int scratch_db_set(struct scratch_db *s, size_t column, enum scratch_kind kind, 
                    size_t len, bool quoted, struct err *err)
 {
     int at = (int)column + 1, status;
-    int as = (kind == SCRATCH_ANY && !quoted) || kind == SCRATCH_NUMBER ? number_kind(text, len) :
-                                                                          SQLITE_TEXT;
+    bool real = kind == SCRATCH_REAL;
+    int as = (kind == SCRATCH_ANY && !quoted) || kind == SCRATCH_NUMBER || real ?
+                 number_kind(text, len, real) :
+                 SQLITE_TEXT;
     char number[80];
 
     if (kind == SCRATCH_BOOLEAN &&

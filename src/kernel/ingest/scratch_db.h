@@ -19,6 +19,7 @@
 enum scratch_kind {
     SCRATCH_ANY,    /* numbers are numbers and texts texts, as they are written */
     SCRATCH_NUMBER, /* texts that are numbers are, too */
+    SCRATCH_REAL,   /* … with as many digits as they like: what wrote them had doubles */
     SCRATCH_BOOLEAN,
     SCRATCH_TEXT, /* numbers are texts as written */
     _SCRATCH_KIND_MAX

@@ -94,16 +94,20 @@ static size_t word_length(const struct dump *d)
     return (size_t)(p - d->at);
 }
 
+static bool at_word(const struct dump *d, const char *word)
+{
+    size_t n = word_length(d);
+
+    return n == strlen(word) && strncasecmp(d->at, word, n) == 0;
+}
+
 /* Is this the next word? Then it is passed. */
 static bool take(struct dump *d, const char *word)
 {
-    size_t n;
-
     skip_space(d);
-    n = word_length(d);
-    if (n != strlen(word) || strncasecmp(d->at, word, n) != 0)
+    if (!at_word(d, word))
         return false;
-    d->at += n;
+    d->at += strlen(word);
     return true;
 }
 
@@ -161,8 +165,7 @@ static void skip_piece(struct dump *d)
 /* GO on a line of its own ends what SQL Server's tools write. */
 static bool at_go(const struct dump *d)
 {
-    return (d->at == d->job->text || d->at[-1] == '\n') && word_length(d) == 2 &&
-           strncasecmp(d->at, "GO", 2) == 0;
+    return (d->at == d->job->text || d->at[-1] == '\n') && at_word(d, "GO");
 }
 
 static void skip_statement(struct dump *d)
@@ -259,18 +262,26 @@ static int add_column(struct dump *d, struct dump_table *t, const char *name,
 
 /* ---- CREATE TABLE ---- */
 
+static bool is_one_of(const char *type, const char *const *names)
+{
+    while (*names && strcasecmp(type, *names) != 0)
+        names++;
+    return *names;
+}
+
 static enum scratch_kind kind_of(const char *type)
 {
-    static const char *const numbers[] = {
-        "int",    "integer", "bigint", "smallint", "tinyint", "mediumint", "serial", "bigserial",
-        "int2",   "int4",    "int8",   "decimal",  "numeric", "number",    "float",  "float4",
-        "float8", "double",  "real",   "money",    "year",    "bit"
-    };
+    static const char *const reals[] = { "float", "float4", "float8", "double", "real", NULL };
+    static const char *const numbers[] = { "int",     "integer",   "bigint", "smallint",
+                                           "tinyint", "mediumint", "serial", "bigserial",
+                                           "int2",    "int4",      "int8",   "decimal",
+                                           "numeric", "number",    "money",  "year",
+                                           "bit",     NULL };
 
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        if (strcasecmp(type, numbers[i]) == 0)
-            return SCRATCH_NUMBER;
-    return strncasecmp(type, "bool", 4) == 0 ? SCRATCH_BOOLEAN : SCRATCH_TEXT;
+    return is_one_of(type, reals)            ? SCRATCH_REAL :
+           is_one_of(type, numbers)          ? SCRATCH_NUMBER :
+           strncasecmp(type, "bool", 4) == 0 ? SCRATCH_BOOLEAN :
+                                               SCRATCH_TEXT;
 }
 
 static bool is_constraint(const struct dump *d)
@@ -278,10 +289,9 @@ static bool is_constraint(const struct dump *d)
     static const char *const words[] = { "PRIMARY", "KEY",     "UNIQUE", "CONSTRAINT",
                                          "FOREIGN", "CHECK",   "INDEX",  "FULLTEXT",
                                          "SPATIAL", "EXCLUDE", "LIKE",   "PERIOD" };
-    size_t n = word_length(d);
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-        if (strlen(words[i]) == n && strncasecmp(d->at, words[i], n) == 0)
+        if (at_word(d, words[i]))
             return true;
     return false;
 }
@@ -423,7 +433,7 @@ static int take_string(struct dump *d, bool backslashes, struct err *err)
             p++;
         r = buf_append(&d->value, d->at, (size_t)(p - d->at), err);
         d->at = p;
-        if (r < 0 || p == d->end)
+        if (r < 0 || p == d->end || (*p == '\\' && p + 1 == d->end))
             break;
         bool pair = p + 1 < d->end && (*p == '\\' || p[1] == '\'');
         d->at += pair ? 2 : 1;
@@ -629,7 +639,7 @@ static int read_statements(struct dump *d, struct err *err)
         if (take(d, "INSERT") || take(d, "REPLACE")) {
             r = read_insert(d, targets, err);
             if (r == 0 && !take_char(d, ';') && d->at < d->end && !take(d, "GO") &&
-                strncasecmp(d->at, "INSERT", 6) != 0)
+                !at_word(d, "INSERT"))
                 skip_statement(d);
         } else if (take(d, "COPY")) {
             r = read_copy(d, targets, err);
