@@ -68,12 +68,25 @@ void agent_destroy(struct agent *a);
  */
 void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog);
 
+/* Moves between hot, warm and cold. */
+enum move_state { MOVE_HOT, MOVE_WARM, MOVE_COLD, _MOVE_STATE_MAX };
+struct agent_moves {
+    uint64_t n[_MOVE_STATE_MAX][_MOVE_STATE_MAX]; /* [from][to] */
+    double seconds[_MOVE_STATE_MAX][_MOVE_STATE_MAX];
+};
+/* Calls for those that there were. */
+void agent_each_move(const struct agent_moves *moves,
+                     void (*each)(void *arg, const char *from, const char *to, uint64_t n,
+                                  double seconds),
+                     void *arg);
+
 struct agent_stats {
     size_t chats, hot, warm, turns;
     size_t cold;          /* threads that are files, in memory or not */
     int64_t images_bytes; /* of all files of images */
     uint64_t answered, failed;
     uint64_t evicted; /* kernels with variables given up for others */
+    struct agent_moves moves;
 };
 void agent_stats(struct agent *a, struct agent_stats *ret);
 
@@ -194,9 +207,15 @@ int chat_import_messages(struct chat *c, const json_t *messages,
 int64_t chat_message_count(const struct chat *c);
 /* Of the image of a thread that is cold, in memory or not; some seconds old at most. 0: none. */
 int64_t agent_image_bytes(struct agent *a, const char *owner, const char *thread_id);
-/* What the image of a thread that is not in memory lacks, as chat_image_notes(). */
+/*
+ * What the image of a thread that is not in memory lacks, as chat_image_notes(), and since when
+ * there is one; 0: there is none.
+ */
 void agent_image_notes(const struct agent *a, const char *owner, const char *thread_id,
-                       struct image_notes *ret);
+                       struct image_notes *ret, int64_t *ret_since_wall_ms);
+/* The last move of a thread that is not in memory. False if it is not known any more. */
+bool agent_last_move(const struct agent *a, const char *owner, const char *thread_id,
+                     struct kernel_moved *ret);
 /* Of all of the owner's, checkpoints included; those that share their bytes count once. */
 int64_t agent_owner_image_bytes(struct agent *a, const char *owner);
 
@@ -268,6 +287,7 @@ struct sandbox_stats {
     size_t active; /* sandboxes in memory */
     uint64_t executions, succeeded;
     double seconds; /* of all executions */
+    struct agent_moves moves; /* of the owner's threads and sandboxes; without their times */
 };
 void agent_sandbox_stats(const struct agent *a, const char *owner, struct sandbox_stats *ret);
 void agent_count_execution(struct agent *a, const char *owner, bool ok, double seconds);

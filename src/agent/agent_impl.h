@@ -80,6 +80,7 @@ struct agent {
     } aside; /* of agent_put_aside() */
     struct agent_stats stats;
     struct owner_stats *owners;     /* sandboxes.c */
+    struct remembered_move *moves;  /* moves.c */
     int64_t started_ms, expired_ms; /* … */
     bool closing;
 };
@@ -211,6 +212,12 @@ void chat_note_execution(struct chat *c, const json_t *answer);
 void agent_expire_sandboxes(struct agent *a);
 bool agent_has_sandboxes(const struct agent *a);
 void agent_forget_stats(struct agent *a);
+void agent_count_move(struct agent *a, const char *owner, size_t from, size_t to);
+
+/* ---- moves.c ---- */
+
+void moves_note(struct chat *c, const struct kernel_moved *moved);
+void moves_forget(struct agent *a);
 
 /* ---- turn.c ---- */
 

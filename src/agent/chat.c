@@ -344,6 +344,11 @@ static void kernel_changed(void *arg, bool arrived)
     chat_unref(c);
 }
 
+static void kernel_moved(void *arg, const struct kernel_moved *moved)
+{
+    moves_note(arg, moved);
+}
+
 static struct chat *chat_new(struct agent *a, const char *owner, const char *id)
 {
     struct chat *c = calloc(1, sizeof(*c));
@@ -356,6 +361,7 @@ static struct chat *chat_new(struct agent *a, const char *owner, const char *id)
                                      .queries = a->env.queries,
                                      .spec = kernel_spec,
                                      .changed = kernel_changed,
+                                     .moved = kernel_moved,
                                      .arg = c };
     if (!c || thread_kernel_create(&env, &c->kernel, &err) < 0) {
         free(c);
@@ -809,6 +815,7 @@ void agent_destroy(struct agent *a)
     }
     agent_forget_learning(a);
     agent_forget_stats(a);
+    moves_forget(a);
     free(a->images.sizes);
     for (size_t i = 0; i < a->n_catalogs; i++) {
         free(a->catalogs[i].key);

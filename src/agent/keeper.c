@@ -421,10 +421,12 @@ void chat_sandbox(const struct chat *c, struct chat_sandbox *ret)
 }
 
 void agent_image_notes(const struct agent *a, const char *owner, const char *thread_id,
-                       struct image_notes *ret)
+                       struct image_notes *ret, int64_t *ret_since_wall_ms)
 {
     char thread[HASH_HEX_SIZE], path[IMAGE_PATH_SIZE];
+    struct stat st;
     *ret = (struct image_notes){ 0 };
+    *ret_since_wall_ms = 0;
     snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
     DIR *dir = keeper_thread_name(owner, thread_id, thread) ? opendir(path) : NULL;
     for (const struct dirent *e; dir && (e = readdir(dir));)
@@ -433,6 +435,9 @@ void agent_image_notes(const struct agent *a, const char *owner, const char *thr
             snprintf(path, sizeof(path), "%s/images/%s", a->env.cfg->home, e->d_name) <
                 (int)sizeof(path)) {
             image_file_noted(path, ret);
+            if (stat(path, &st) == 0)
+                *ret_since_wall_ms = (int64_t)st.st_mtim.tv_sec * 1000 +
+                                     st.st_mtim.tv_nsec / 1000000;
             break;
         }
     if (dir)

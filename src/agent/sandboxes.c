@@ -134,7 +134,8 @@ static struct owner_stats *stats_of(const struct agent *a, const char *owner)
     return NULL;
 }
 
-void agent_count_execution(struct agent *a, const char *owner, bool ok, double seconds)
+/* NULL: there are too many owners. */
+static struct owner_stats *make_stats(struct agent *a, const char *owner)
 {
     struct owner_stats *s = stats_of(a, owner);
     size_t n = 0;
@@ -145,11 +146,24 @@ void agent_count_execution(struct agent *a, const char *owner, bool ok, double s
         s->next = a->owners;
         a->owners = s;
     }
+    return s;
+}
+
+void agent_count_execution(struct agent *a, const char *owner, bool ok, double seconds)
+{
+    struct owner_stats *s = make_stats(a, owner);
     if (!s)
         return;
     s->stats.executions++;
     s->stats.succeeded += ok;
     s->stats.seconds += seconds;
+}
+
+void agent_count_move(struct agent *a, const char *owner, size_t from, size_t to)
+{
+    struct owner_stats *s = make_stats(a, owner);
+    if (s)
+        s->stats.moves.n[from][to]++;
 }
 
 void agent_sandbox_stats(const struct agent *a, const char *owner, struct sandbox_stats *ret)

@@ -21,6 +21,20 @@
 
 /* ---- figures for /metrics ---- */
 
+static void collect_move(void *arg, const char *from, const char *to, uint64_t n, double seconds)
+{
+    struct metrics *m = arg;
+    metric_set(metric_series(metrics_counter(m, "riddle_thread_moves_total",
+                                             "Moves of threads between hot, warm and cold.", "from",
+                                             "to", NULL),
+                             from, to),
+               (double)n);
+    metric_set(metric_series(metrics_counter(m, "riddle_thread_move_seconds_total",
+                                             "Time that these moves took.", "from", "to", NULL),
+                             from, to),
+               seconds);
+}
+
 static void collect_chats(struct app *app)
 {
     struct agent_stats chats;
@@ -50,6 +64,7 @@ static void collect_chats(struct app *app)
     metric_set(metric_series(metrics_counter(m, "riddle_threads_evicted_total",
                                              "Kernels with variables given up for others.", NULL)),
                (double)chats.evicted);
+    agent_each_move(&chats.moves, collect_move, m);
     struct metric_family *calls = metrics_counter(m, "riddle_llm_calls_total",
                                                   "Calls of the model.", "outcome", NULL);
     metric_set(metric_series(calls, "ok"), (double)(llm.calls - llm.failures));

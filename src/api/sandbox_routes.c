@@ -615,18 +615,28 @@ static void get_history(struct http_request *req)
     sandbox_with(req, list_history);
 }
 
+static void add_move(void *arg, const char *from, const char *to, uint64_t n, double seconds)
+{
+    char name[32];
+    (void)seconds;
+    snprintf(name, sizeof(name), "%s→%s", from, to);
+    json_object_set_new(arg, name, json_integer((json_int_t)n));
+}
+
 static void get_statistics(struct http_request *req)
 {
     struct sandbox_stats s;
     agent_sandbox_stats(app_of(req)->agent, http_owner(req), &s);
     double n = s.executions ? (double)s.executions : 1;
+    json_t *moves = json_object();
+    agent_each_move(&s.moves, add_move, moves);
     json_t *stats = json_pack(
-        "{s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}", "active_sandboxes", (json_int_t)s.active,
+        "{s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o, s:o}", "active_sandboxes", (json_int_t)s.active,
         "total_executions", (json_int_t)s.executions, "successful_executions",
         (json_int_t)s.succeeded, "failed_executions", (json_int_t)(s.executions - s.succeeded),
         "success_rate", 100.0 * (double)s.succeeded / n, "average_execution_time", s.seconds / n,
         "image_bytes", (json_int_t)agent_owner_image_bytes(app_of(req)->agent, http_owner(req)),
-        "timestamp", sandbox_now());
+        "moves", moves, "timestamp", sandbox_now());
     http_reply_json(req, 200,
                     json_pack("{s:o, s:s, s:o}", "statistics", stats, "user_id", http_owner(req),
                               "timestamp", sandbox_now()));

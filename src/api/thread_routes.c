@@ -148,6 +148,20 @@ static void add_notes(json_t *sandbox, const struct image_notes *notes)
         json_object_set_new(sandbox, "not_elsewhere", json_string(notes->not_elsewhere));
 }
 
+static void add_since(json_t *sandbox, int64_t wall_ms)
+{
+    char since[CLOCK_ISO_SIZE];
+    clock_iso8601(wall_ms, since);
+    json_object_set_new(sandbox, "since", json_string(since));
+}
+
+static void add_move(json_t *sandbox, const struct kernel_moved *moved)
+{
+    add_since(sandbox, clock_wall_ms() - (clock_now_ms() - moved->at_ms));
+    json_object_set_new(sandbox, "last_move", json_sprintf("%s→%s", moved->from, moved->to));
+    json_object_set_new(sandbox, "last_move_ms", json_real((double)moved->us / 1000));
+}
+
 /*
  * {state, has_variables, since, last_move, last_move_ms}; the last three only when its kernel was
  * in another state before.
@@ -155,7 +169,6 @@ static void add_notes(json_t *sandbox, const struct image_notes *notes)
 static json_t *sandbox_json(const struct chat *c)
 {
     struct chat_sandbox s = { .state = "cold" };
-    char since[CLOCK_ISO_SIZE];
     if (c)
         chat_sandbox(c, &s);
     json_t *o = json_pack("{s:s, s:b}", "state", s.state, "has_variables", s.has_variables);
@@ -167,12 +180,8 @@ static json_t *sandbox_json(const struct chat *c)
     if (c && s.bytes > 0)
         chat_image_notes(c, &notes);
     add_notes(o, &notes);
-    if (s.moved.to && str_eq(s.moved.to, s.state)) {
-        clock_iso8601(clock_wall_ms() - (clock_now_ms() - s.moved.at_ms), since);
-        json_object_set_new(o, "since", json_string(since));
-        json_object_set_new(o, "last_move", json_sprintf("%s→%s", s.moved.from, s.moved.to));
-        json_object_set_new(o, "last_move_ms", json_real((double)s.moved.us / 1000));
-    }
+    if (s.moved.to && str_eq(s.moved.to, s.state))
+        add_move(o, &s.moved);
     return o;
 }
 
@@ -213,8 +222,15 @@ static void got_status(const struct err *err, const struct store_page *page, voi
         json_object_set_new(sandbox, "bytes", json_integer(bytes));
         json_object_set_new(sandbox, "has_variables", json_true());
         struct image_notes notes;
-        agent_image_notes(agent, http_owner(req), t->thread_id, &notes);
+        struct kernel_moved moved;
+        int64_t since_ms;
+        agent_image_notes(agent, http_owner(req), t->thread_id, &notes, &since_ms);
         add_notes(sandbox, &notes);
+        if (since_ms > 0)
+            add_since(sandbox, since_ms);
+        if (agent_last_move(agent, http_owner(req), t->thread_id, &moved) &&
+            str_eq(moved.to, "cold"))
+            add_move(sandbox, &moved);
     }
     auto_json json_t *datasets = ids_json(t->datasets_json), *uploads = ids_json(t->uploads_json);
     http_reply_json(

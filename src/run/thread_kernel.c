@@ -268,6 +268,8 @@ static void note_move(struct thread_kernel *k, const char *from, const char *to)
         k->times.woke_from = from;
         k->times.woke_us = k->moved.us;
     }
+    if (k->env.moved)
+        k->env.moved(k->env.arg, &k->moved);
 }
 
 /*

@@ -63,6 +63,13 @@ bool thread_sleep_recover(const char *path, bool *ret_is_old);
 /* Those that the executor's provider can do; NULL: none. */
 const struct kernel_sleep_ops *thread_sleep_ops(const struct executor *ex);
 
+/* The last change between hot, warm and cold. */
+struct kernel_moved {
+    const char *from, *to; /* static text; NULL: it never changed */
+    int64_t at_ms;         /* of the clock of clock_now_ms() */
+    int64_t us;            /* how long it took */
+};
+
 struct thread_kernel_env {
     struct loop *loop;
     struct executor *executor;
@@ -75,6 +82,8 @@ struct thread_kernel_env {
     void (*spec)(void *arg, struct sandbox_spec *ret);
     /* Something ended. arrived: the kernel has just become hot. */
     void (*changed)(void *arg, bool arrived);
+    /* It has moved between hot, warm and cold: takes note of that. May be NULL. */
+    void (*moved)(void *arg, const struct kernel_moved *moved);
     void *arg;
 };
 
@@ -140,12 +149,7 @@ void thread_kernel_prepare(struct thread_kernel *k);
 /* Wakes the kernel that is put aside; starts none. */
 void thread_kernel_rouse(struct thread_kernel *k);
 
-/* For a status: the last change between hot, warm and cold. */
-struct kernel_moved {
-    const char *from, *to; /* static text; NULL: it never changed */
-    int64_t at_ms;         /* of the clock of clock_now_ms() */
-    int64_t us;            /* how long it took */
-};
+/* For a status. */
 struct kernel_moved thread_kernel_moved(const struct thread_kernel *k);
 /* Calls once: when the kernel that was prepared is there or cannot be had, or after wait_ms. */
 void thread_kernel_when_ready(struct thread_kernel *k, int64_t wait_ms,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from api import QUICK, fails_to_start, refused, wait_for_metric
+from api import QUICK, fails_to_start, metric, refused, wait_for_metric
 from server import RIDDLE, Server, wait_until
 from test_chat import KEYS, SALES, new_thread, say, stream
 from test_files import PETS, give, listed
@@ -440,8 +440,18 @@ def test_idle_threads_become_files(tmp_path):
             execute(server, thread, f"mine = {i}")
         wait_until(lambda: all(status(server, t)["sandbox_status"] == "cold" for t in threads), "idle threads are files")
         wait_for_metric(server, 2, "riddle_threads", state="cold")
+        last = status(server, threads[0])["sandbox"]
+        assert last["last_move"] == "hot→cold" and last["last_move_ms"] > 0 and last["bytes"] > 0 and last["since"], last
         for i, thread in enumerate(threads):
             assert execute(server, thread, "mine")["result"]["rows"] == [[i]]
+        moves = server.get("/sandbox/statistics").json["statistics"]["moves"]
+        assert moves == {"cold→hot": 4, "hot→warm": 2, "hot→cold": 2}, moves  # two were started, two made from files
+        for move, n in moves.items():
+            came, went = move.split("→")
+            assert metric(server, "riddle_thread_moves_total", **{"from": came, "to": went}) == n
+            assert metric(server, "riddle_thread_move_seconds_total", **{"from": came, "to": went}) > 0
+        logged = [line for line in server.log.read_text().splitlines() if "event=thread.moved" in line and threads[1] in line]
+        assert any("from=hot" in line and "to=cold" in line for line in logged), logged
 
 
 def test_room_for_images_is_bounded(tmp_path):
