@@ -5,6 +5,7 @@
  * longest idle time that the server grants, it is deleted from there.
  */
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "agent/agent_impl.h"
@@ -121,7 +122,7 @@ void chat_note_execution(struct chat *c, const json_t *answer)
     json_decref(c->last_execution);
     c->last_execution = json_pack(
         "{s:O, s:s, s:f, s:o}", "run_id", json_object_get(answer, "run_id"), "status", status,
-        "execution_time", ms / 1000, "debug",
+        "execution_time", (double)llround(ms * 1000) / 1e6, "debug",
         execution_debug_info(json_object_get(json_object_get(answer, "result"), "debug"), false));
     agent_count_execution(c->agent, c->owner, str_eq(status, "succeeded"), ms / 1000);
 }

@@ -11,6 +11,7 @@
 /* ---- the terms ---- */
 
 static const char *const policies[] = { "restricted", "open", NULL };
+static const char *const providers[] = { "local", "docker", NULL };
 static const struct schema_field name_item = { .name = "",
                                                .types = SCHEMA_STRING,
                                                SCHEMA_RANGE(1, 100) };
@@ -70,6 +71,12 @@ static const struct schema_field terms_fields[] = {
       .choices = policies,
       .doc = "`restricted` (when missing): imports and calls are checked. `open`: anything inside "
              "the jail." },
+    { .name = "provider",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      .choices = providers,
+      .doc = "What runs the code. A server has one (`SANDBOX_PROVIDER`) and refuses to make a "
+             "sandbox of another." },
     { .name = "allowed_modules",
       .types = SCHEMA_ARRAY,
       .nullable = true,
@@ -521,7 +528,7 @@ static json_t *entry_json(const struct capsule *c)
         (void)json_parse(c->timings_json, strlen(c->timings_json), &timings, NULL);
     return json_pack("{s:s, s:s, s:f, s:s, s:O?, s:b}", "execution_id", c->run_id, "status",
                      sandbox_status(c->status), "execution_time",
-                     json_number_value(json_object_get(timings, "exec_total")) / 1000, "created_at",
+                     sandbox_seconds(json_object_get(timings, "exec_total")), "created_at",
                      c->created_at, "error", json_object_get(error, "message"), "has_result",
                      json_is_true(json_object_get(usage, "has_result")));
 }

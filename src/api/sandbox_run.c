@@ -36,8 +36,7 @@ static json_t *or_null(json_t *v)
     return v ? json_incref(v) : json_null();
 }
 
-/* Of milliseconds, to the microsecond. */
-static double seconds(const json_t *ms)
+double sandbox_seconds(const json_t *ms)
 {
     return (double)llround(json_number_value(ms) * 1000) / 1e6;
 }
@@ -55,16 +54,15 @@ json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
                                        "exec_total"); /* of a turn; a run calls it otherwise */
     const char *status = json_string_value(json_object_get(answer, "status"));
     json_t *out = json_object_get(result, "stdout"), *errout = json_object_get(result, "stderr");
-    json_t *a = json_pack("{s:O, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:o}", "execution_id",
-                          json_object_get(answer, "run_id"), "sandbox_id", sandbox_id, "status",
-                          sandbox_status(status), "result",
-                          or_null(json_object_get(result, "returned")), "stdout",
-                          out ? json_incref(out) : json_string(""), "stderr",
-                          errout ? json_incref(errout) : json_string(""), "error",
-                          error_text(error, terms, timeout_ms), "execution_time",
-                          seconds(ms ? ms : json_object_get(timings, "execute")), "debug_info",
-                          execution_debug_info(json_object_get(result, "debug"), true), "timestamp",
-                          sandbox_now());
+    json_t *a = json_pack(
+        "{s:O, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:o}", "execution_id",
+        json_object_get(answer, "run_id"), "sandbox_id", sandbox_id, "status",
+        sandbox_status(status), "result", or_null(json_object_get(result, "returned")), "stdout",
+        out ? json_incref(out) : json_string(""), "stderr",
+        errout ? json_incref(errout) : json_string(""), "error",
+        error_text(error, terms, timeout_ms), "execution_time",
+        sandbox_seconds(ms ? ms : json_object_get(timings, "execute")), "debug_info",
+        execution_debug_info(json_object_get(result, "debug"), true), "timestamp", sandbox_now());
     if (!a)
         return NULL;
     if (json_is_object(error))

@@ -36,6 +36,7 @@ json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
 /* created, running, completed, failed, timeout, cancelled: from the status of a run. */
 const char *sandbox_status(const char *status);
 json_t *sandbox_now(void); /* ISO 8601 */
+double sandbox_seconds(const json_t *ms); /* to the microsecond */
 
 /* Fields of a body that has code, and the code. VALIDATION, TOO_LARGE. */
 #define SANDBOX_CODE_FIELD                                                                         \

@@ -103,7 +103,27 @@ static int check_call(const struct sql_text *t, size_t i, bool is_table, struct 
         *p = (char)tolower((unsigned char)*p);
     if (is_table && !str_has_word(tables, name))
         return err_set(err, ERR_FORBIDDEN, "the table function '%s' is not allowed", name);
+    if (is_table && str_eq(name, "merge") && !sql_is_mark(t, i + 3, ')') &&
+        !sql_is_word(t, i + 2, "currentdatabase"))
+        return err_set(err, ERR_FORBIDDEN,
+                       "merge() of another database is refused; "
+                       "write merge(currentDatabase(), …)");
     return 0;
+}
+
+/* Tables that hold statements of others, who share this role. */
+static int check_system_table(const struct sql_text *t, size_t i, struct err *err)
+{
+    char name[SQL_NAME_MAX];
+    (void)name_at(t, i, name);
+    if (!str_ieq(name, "system") || !sql_is_mark(t, i + 1, '.') || !sql_is_name(t, i + 2))
+        return 0;
+    (void)name_at(t, i + 2, name);
+    if (!str_ieq(name, "processes") && !str_ieq(name, "asynchronous_inserts") &&
+        !str_ends(name, "_log"))
+        return 0;
+    return err_set(err, ERR_FORBIDDEN,
+                   "the table 'system.%s' has statements of others and is refused", name);
 }
 
 static bool is_word(const struct sql_text *t, size_t i, const char *words)
@@ -131,6 +151,8 @@ static int check_word(const struct sql_text *t, size_t i, struct err *err)
         return err_set(err, ERR_FORBIDDEN, "only one statement is allowed");
     if (sql_is_mark(t, i, '{') && sql_is_name(t, i + 1))
         return err_set(err, ERR_FORBIDDEN, "parameters are written ':name', not '{name:Type}'");
+    if (sql_is_name(t, i) && check_system_table(t, i, err) < 0)
+        return -(int)err->code;
     if (named)
         return 0;
     if (sql_is_word(t, i, "into") && (i > 1 || !is_word(t, 0, "insert")) &&

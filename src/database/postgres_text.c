@@ -361,16 +361,25 @@ static bool matches(const char *pattern, const char *name)
     return star[1] == '\0' || strchr(star + 1, '*') != NULL || str_ends(name, star + 1);
 }
 
+/* Relations and functions that show statements of others, who share this role. */
+static const char of_others[] = "pg_stat_activity pg_stat_get_activity "
+                                "pg_stat_get_backend_activity pg_stat_statements";
+
 int postgres_check_calls(const struct sql_text *t, struct err *err)
 {
     for (size_t i = 0; i < t->n; i++) {
+        if (sql_is_name(t, i) && str_has_word(of_others, t->tokens[i].name) &&
+            (i == 0 || !sql_is_word(t, i - 1, "as")))
+            return err_set(err, ERR_FORBIDDEN, "'%s' has statements of others and is refused",
+                           t->tokens[i].name);
         enum sql_call call = sql_call_at(t, i);
         if (call != SQL_CALL_PLAIN && call != SQL_CALL_FIELD)
             continue;
         for (size_t k = 0; k < ARRAY_SIZE(refused); k++)
             if (matches(refused[k], t->tokens[i].name))
                 return err_set(err, ERR_FORBIDDEN,
-                               "the function '%s' has side effects and is refused",
+                               "the function '%s' is refused: it has side effects, or reaches "
+                               "outside of the database's tables",
                                t->tokens[i].name);
     }
     return 0;

@@ -69,6 +69,11 @@ static int refuse(struct work *w, int action, const char *what)
 {
     const char *name = (size_t)action < ARRAY_SIZE(actions) ? actions[action] : NULL;
     char shown[STR_SHOWN_SIZE];
+    /* A change of the schema begins with a row of its table. */
+    if (str_eq(what, "sqlite_master") || str_eq(what, "sqlite_temp_master")) {
+        name = "changing the schema";
+        what = NULL;
+    }
     if (!*w->refusal)
         snprintf(w->refusal, sizeof(w->refusal), "%s%s%s is refused: this database is read-only",
                  name ? name : "this", what ? " " : "",

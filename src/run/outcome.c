@@ -30,12 +30,12 @@ static const struct words words[_VERDICT_MAX] = {
     [VERDICT_MEMORY] = { "failed", "MEMORY_LIMIT",
                          "the run needed more than its memory limit of {limit} MB: select fewer "
                          "rows or columns, aggregate in SQL "
-                         "first, or raise the limit (RIDDLE_MEMORY)",
+                         "first, or raise the limit (RIDDLE_MEMORY; of a sandbox: max_memory_mb)",
                          NULL },
     [VERDICT_PROCESSES] = { "failed", "PROCESS_LIMIT",
                             "the run started more than its limit of {limit} processes and "
                             "threads: start fewer, or raise the "
-                            "limit (RIDDLE_PIDS)",
+                            "limit (RIDDLE_PIDS; of a sandbox: max_threads)",
                             NULL },
     [VERDICT_OUTPUT] = { "failed", "OUTPUT_LIMIT",
                          "the run printed far more than its limit of {limit} bytes: print less, "

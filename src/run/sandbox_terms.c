@@ -134,6 +134,20 @@ static int read_limits(const struct config *cfg, const json_t *asked, struct san
     return 0;
 }
 
+/* One that was asked for because of what it isolates is never replaced by another. */
+static int read_provider(const struct config *cfg, const json_t *asked, struct sandbox_terms *t,
+                         struct err *err)
+{
+    const char *wanted = json_string_value(json_object_get(asked, "provider"));
+    json_object_set_new(t->config, "provider", json_string(cfg->sandbox_provider));
+    if (!wanted || str_eq(wanted, cfg->sandbox_provider))
+        return 0;
+    return err_set(err, ERR_VALIDATION,
+                   "'provider' is '%s', but this server runs sandboxes by '%s'; leave it out, or "
+                   "start a server with SANDBOX_PROVIDER=%s",
+                   wanted, cfg->sandbox_provider, wanted);
+}
+
 int sandbox_terms_create(const struct config *cfg, const json_t *asked, struct sandbox_terms **ret,
                          struct err *err)
 {
@@ -144,6 +158,8 @@ int sandbox_terms_create(const struct config *cfg, const json_t *asked, struct s
     }
     sandbox_limits_default(cfg, &t->limits);
     int r = read_limits(cfg, asked, t, err);
+    if (r == 0)
+        r = read_provider(cfg, asked, t, err);
     t->debugging = take_bool(t, asked, "enable_debugging");
     (void)take_bool(t, asked, "save_intermediate_results");
     const char *policy = json_string_value(json_object_get(asked, "policy"));

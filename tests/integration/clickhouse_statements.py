@@ -100,6 +100,10 @@ EXPLAIN SELECT * FROM url('http://127.0.0.1:1/', CSV)
 EXPLAIN AST DROP TABLE users
 FROM users SELECT id
 SELECT 1 INTO OUTFILE '/tmp/x'
+SELECT query FROM system.processes
+SELECT query FROM `system` . "processes"
+SELECT query FROM system.query_log
+SELECT * FROM merge('system', '^processes$')
 SELECT 1 INTO OUTFILE '/tmp/x' FORMAT CSV
 SELECT 1 into outfile 'x' truncate
 SELECT * FROM users INTO OUTFILE 'x'
@@ -228,6 +232,7 @@ SELECT name, value FROM system.settings WHERE name = 'readonly'
 SELECT name FROM system.functions WHERE name = 'sleep'
 SELECT name FROM system.table_functions
 SELECT name FROM system.settings LIMIT 1
+SELECT 'system.processes' AS x
 SELECT "update", "delete", "insert" FROM odd
 SELECT update, delete FROM odd
 SELECT url, file, remote FROM odd

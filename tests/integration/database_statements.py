@@ -25,6 +25,11 @@ POSTGRES_REFUSED = [f"SELECT {call}" for call in _CALLS] + """
 INSERT INTO users (id) VALUES (99)
 UPDATE users SET name = 'x'
 DELETE FROM users
+SELECT query FROM pg_stat_activity
+SELECT query FROM pg_catalog."pg_stat_activity"
+TABLE PG_STAT_ACTIVITY
+SELECT * FROM pg_stat_get_activity(NULL)
+SELECT pg_stat_get_backend_activity(1)
 TRUNCATE users
 DROP TABLE users
 CREATE TABLE x (a int)
@@ -309,6 +314,8 @@ SELECT has_table_privilege('users', 'SELECT')
 SELECT table_name FROM information_schema.tables LIMIT 1
 SELECT relname FROM pg_class LIMIT 1
 SELECT * FROM pg_stat_user_tables LIMIT 1
+SELECT 'pg_stat_activity' AS x
+SELECT count(*) AS pg_stat_activity FROM users
 SELECT steady()
 SELECT app.steady()
 SELECT "steady"()

@@ -65,7 +65,7 @@ def result_of(server, sandbox, code, **more):
 def test_a_sandbox_has_terms_state_and_a_history(server):
     made = server.post("/sandbox/create", {}).json
     config, sandbox = made["data"]["config"], made["sandbox_id"]
-    assert config["allowed_modules"] == MODULES and config["policy"] == "restricted" and config["enable_debugging"] is True
+    assert config["provider"] == "local" and config["allowed_modules"] == MODULES and config["policy"] == "restricted" and config["enable_debugging"] is True
     assert {k: v for k, v in config.items() if k.startswith("max_")} == {
         "max_execution_time": 30, "max_memory_mb": 256, "max_cpu_percent": 50, "max_open_files": 100, "max_threads": 10}
 
@@ -124,6 +124,7 @@ def test_a_sandbox_expires_when_it_is_unused_or_old(server):
     for sandbox in (unused, old):
         wait_until(lambda: server.get(f"/sandbox/{sandbox}/status").status == 404, "it has expired")
     refused(server.post("/sandbox/create", {"idle_seconds": 10**9}), 400, "VALIDATION_ERROR")
+    refused(server.post("/sandbox/create", {"provider": "docker"}), 400, "VALIDATION_ERROR")
 
 
 def test_it_survives_a_restart_with_its_variables(tmp_path):

@@ -34,11 +34,11 @@ static const struct {
       "MEMORY_LIMIT",
       "the run needed more than its memory limit of 512 MB: select fewer rows or columns, "
       "aggregate in SQL first, or raise the limit "
-      "(RIDDLE_MEMORY)" },
+      "(RIDDLE_MEMORY; of a sandbox: max_memory_mb)" },
     { VERDICT_PROCESSES, RUN_PYTHON, false, false, "PYTHON_EXECUTION_ERROR", "BlockingIOError",
       "failed", "PROCESS_LIMIT",
       "the run started more than its limit of 64 processes and threads: start fewer, or raise the "
-      "limit (RIDDLE_PIDS)" },
+      "limit (RIDDLE_PIDS; of a sandbox: max_threads)" },
     { VERDICT_OUTPUT, RUN_PYTHON, false, false, NULL, NULL, "failed", "OUTPUT_LIMIT",
       "the run printed far more than its limit of 65536 bytes: print less, leave rows in "
       "result_df, or raise max_output_bytes (at most "
