@@ -214,6 +214,9 @@ static void finish_raw(struct ingest_job *job, const struct err *err)
         file_reword(&why, set->file.name);
         why.message[str_utf8_cut(why.message, strlen(why.message), NOTE_MAX)] = '\0';
         set->note = arena_strdup(&set->arena, why.message);
+    } else if (file_way_out(set->file.name)) {
+        set->note = arena_printf(&set->arena, "Files of this kind are not read as tables: %s",
+                                 file_way_out(set->file.name));
     }
     set->raw = true;
     set->file.row_count = -1;

@@ -59,6 +59,54 @@ bool file_is_tabular(const char *name)
     return false;
 }
 
+const char *file_way_out(const char *name)
+{
+    static const struct {
+        const char *ending, *advice;
+    } others[] = {
+        { ".xlsb", "save it as .xlsx" },
+        { ".numbers", "export it as .xlsx or CSV" },
+        { ".feather", "write it as Parquet" },
+        { ".arrow", "write it as Parquet" },
+        { ".orc", "write it as Parquet" },
+        { ".avro", "write it as Parquet or JSON" },
+        { ".pkl", "write the frame as Parquet (df.to_parquet)" },
+        { ".pickle", "write the frame as Parquet (df.to_parquet)" },
+        { ".h5", "write its tables as Parquet" },
+        { ".hdf5", "write its tables as Parquet" },
+        { ".rds", "write it as CSV (write.csv) or Parquet" },
+        { ".rdata", "write its tables as CSV (write.csv) or Parquet" },
+        { ".dta", "export it from Stata as CSV" },
+        { ".sav", "save it from SPSS as CSV or .xlsx" },
+        { ".por", "save it from SPSS as CSV or .xlsx" },
+        { ".sas7bdat", "export it from SAS as CSV" },
+        { ".xpt", "export it from SAS as CSV" },
+        { ".mdb", "export its tables from Access as .xlsx or CSV" },
+        { ".accdb", "export its tables from Access as .xlsx or CSV" },
+        { ".dbf", "save it as .xlsx or CSV" },
+        { ".xml", "convert its records to JSON or CSV" },
+        { ".html", "copy the table into a sheet, and send it as .xlsx or CSV" },
+        { ".htm", "copy the table into a sheet, and send it as .xlsx or CSV" },
+        { ".pdf", "copy its tables into a sheet, and send that as .xlsx or CSV" },
+        { ".docx", "copy its tables into a sheet, and send that as .xlsx or CSV" },
+        { ".yaml", "convert it to JSON" },
+        { ".yml", "convert it to JSON" },
+        { ".shp", "convert it to GeoJSON or CSV" },
+        { ".tar", "unpack it and send the files inside, or a .zip of them" },
+        { ".tgz", "unpack it and send the files inside, or a .zip of them" },
+        { ".7z", "unpack it and send the files inside, or a .zip of them" },
+        { ".rar", "unpack it and send the files inside, or a .zip of them" },
+        { ".bz2", "pack it by gzip, zstd or zip" },
+        { ".xz", "pack it by gzip, zstd or zip" },
+    };
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < ARRAY_SIZE(others); i++)
+        if (str_ieq(dot, others[i].ending))
+            return others[i].advice;
+    return NULL;
+}
+
 /* ---- where it lies ---- */
 
 /* An id or an owner as a directory: what begins with a dot gets a '%', which neither can have. */

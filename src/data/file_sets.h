@@ -123,6 +123,8 @@ static inline bool file_is_output(const char *name)
 void file_safe_name(const char *filename, char ret[FILE_NAME_SIZE]);
 /* By its name: whether it is worth while to read it as a table. Text (.txt, .md) is not. */
 bool file_is_tabular(const char *name);
+/* What to do with a file of a kind that has tables and is not read; NULL for all others. */
+const char *file_way_out(const char *name);
 /* The table of a file with this name. */
 void file_table_name(const char *name, char ret[DATASET_TABLE_MAX]);
 const char *file_status_name(enum file_status s);

@@ -240,6 +240,7 @@ def test_kinds(programs, tmp_path):
     ("letter.txt", "Dear all,\nplease find it there.\n", None),
     ("rows.json", "[1, 2, 3]", "not of objects"),
     ("page.xls", "<html><table><tr><td>1</td></tr></table></html>", "HTML page"),
+    ("frame.feather", b"ARROW1\0\0", "write it as Parquet"),
 ])
 def test_files_without_a_table_say_why(server, name, data, note):
     [file] = server.upload((name, data)).json["files"]
