@@ -49,15 +49,15 @@ static const char *formula_expr(const struct nl_schema *s, const struct nl_readi
     const char *x = nl_expr_of(s, r, first, pair, a), *y = nl_expr_of(s, r, second, pair, a);
     if (f->kind == FORMULA_DIFFERENCE)
         return arena_printf(a, "%s - %s", y, x);
-    bool days = nl_col(s, first)->type == TYPE_DATE && nl_col(s, second)->type == TYPE_DATE;
+    bool days = nl_col(s, first)->type == TYPE_DATE || nl_col(s, second)->type == TYPE_DATE;
     if (f->kind == FORMULA_DURATION && days && f->seconds == SECONDS_OF_DAY)
         return arena_printf(a, "date_diff('day', %s, %s)", x, y);
     if (f->kind == FORMULA_DURATION)
         return arena_printf(a, "date_diff('second', %s, %s) / %d.0", x, y, f->seconds);
     if (f->discount < 0)
         return arena_printf(a, "%s * %s", x, y);
-    return arena_printf(a, "%s * %s * (1 - %s%s)", x, y, nl_expr_of(s, r, discount, false, a),
-                        f->percent ? " / 100.0" : "");
+    return arena_printf(a, "%s * %s * (1 - coalesce(%s, 0)%s)", x, y,
+                        nl_expr_of(s, r, discount, false, a), f->percent ? " / 100.0" : "");
 }
 
 /* The column as an expression has it; as a number if it is a text that holds numbers. */

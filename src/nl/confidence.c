@@ -223,13 +223,13 @@ static bool guesses_number(const struct frame *f, const struct nl_reading *r)
     bool left = false, compared = false;
     for (int i = 0; i < f->m.n; i++)
         left |= f->m.m[i].kind == KIND_NUMBER && !f->m.m[i].used;
-    for (int i = 0; i < r->n_filters; i++) /* a year is told by itself */
-        compared |= r->filters[i].n_numbers > 0 && r->filters[i].ref.table >= 0 &&
-                    !nl_is_year(fr_c(f, r->filters[i].ref));
-    for (int i = 0; i < r->n_filters && compared; i++)
-        for (int k = 0; k < f->m.n && r->filters[i].n_numbers > 0; k++)
-            if (f->m.m[k].kind == KIND_COLUMN && fr_same(f->m.m[k].ref, r->filters[i].ref))
-                compared = false; /* the column is named */
+    for (int i = 0; i < r->n_filters; i++) {
+        bool named = false;
+        for (int k = 0; k < f->m.n; k++)
+            named |= f->m.m[k].kind == KIND_COLUMN && fr_same(f->m.m[k].ref, r->filters[i].ref);
+        compared |= r->filters[i].n_numbers > 0 && r->filters[i].ref.table >= 0 && !named &&
+                    !nl_is_year(fr_c(f, r->filters[i].ref)); /* a year is told by itself */
+    }
     for (int i = 0; i < r->n_filters; i++)
         compared |= r->filters[i].n_numbers > 0 && r->filters[i].having == FUNC_COUNT &&
                     !f->said[FM_COUNT] && r->n_group == 0;
@@ -276,6 +276,16 @@ static bool drops_function(const struct frame *f, const struct nl_candidate *bes
             return true;
     }
     return false;
+}
+
+/* "per hour" where there are days only; the first of something beside a share of it. */
+static bool is_absurd(const struct frame *f, const struct nl_reading *r)
+{
+    for (int i = 0; i < r->n_group; i++)
+        if (r->group[i].bucket == BUCKET_HOUR && fr_c(f, r->group[i].ref) &&
+            fr_c(f, r->group[i].ref)->type == TYPE_DATE)
+            return true;
+    return f->said[FM_SHARE] && r->n_group == 0 && r->n_select > 1;
 }
 
 /* What the reader by weights has no notion of, or takes for less. */
@@ -365,6 +375,9 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
     ret->must_ask = !unnamed && ((!complete && best && drops_value(f, &best->reading)) ||
                                  verb_before_time(f) || f->is_ambiguous || rests_on_use(f));
     ret->must_ask |= !unnamed && !complete && best && drops_function(f, best);
+    ret->must_ask |= !unnamed && !complete && best && puts_together(&best->reading) &&
+                     f->n_foreign_verbs > 0;
+    ret->must_ask |= !complete && (f->says_best || (best && is_absurd(f, &best->reading)));
     ret->must_ask |= !unnamed && !complete && (fr_sums_unknown(f) || f->leaves_state);
     ret->must_ask |= !unnamed && !complete && best &&
                      (guesses_number(f, &best->reading) || drops_negation(f, best) ||

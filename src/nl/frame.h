@@ -147,6 +147,7 @@ struct frame {
         const char *text;
     } than;
     bool yes_no, percent, lists, bare;
+    bool says_best;         /* "best", "worst": of what is not known */
     bool asks_why;          /* how often there was each reason */
     bool charts;            /* a picture is wanted */
     struct nl_ref key_hint; /* the column that a join goes by, where there are several */
@@ -203,6 +204,8 @@ void fr_name_units(struct frame *f);
 void fr_name_totals(struct frame *f);
 void fr_name_amounts(struct frame *f);
 void fr_name_revenue(struct frame *f);
+/* "revenue", "spending": amounts that are summed up, whatever the column is. */
+bool fr_is_earned(const char *word);
 /* Times between two dates of a row, and one column past another (frame_between.c). */
 void fr_name_durations(struct frame *f);
 void fr_name_past(struct frame *f);

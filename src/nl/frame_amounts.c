@@ -17,6 +17,9 @@ bool fr_amount_of(const struct frame *f, int table, bool money, struct nl_ref *r
         !fr_is_measure(fr_c(f, *ret)) || fr_c(f, *ret)->formula)
         return false;
     const struct nl_column *best = fr_c(f, *ret);
+    if (fr_names_column(best, "limit") || fr_names_column(best, "target") ||
+        fr_names_column(best, "quota") || fr_names_column(best, "balanc"))
+        return false; /* what may be, not what is */
     for (int c = 0; c < f->s->tables[table].n_columns; c++) {
         const struct nl_column *col = &f->s->tables[table].columns[c];
         bool shares = false;
@@ -50,23 +53,32 @@ static void insert_column(struct frame *f, int token, struct nl_ref ref, double 
                        .kind = KIND_COLUMN, .score = score, .ref = ref, .table = -1 });
 }
 
-/* "revenue" where the only amount is a fare: what is taken in, but not a cost or a wage. */
+bool fr_is_earned(const char *word)
+{
+    return ONE_OF(word, "revenue", "revenues", "turnover", "takings", "income", "sales", "earnings",
+                  "proceeds", "spend", "spending", "expenditure", "expenses");
+}
+
+/*
+ * "revenue" where the only amount is a fare: what is taken in, but not a cost or a wage; "spending"
+ * where it is a cost.
+ */
 void fr_name_revenue(struct frame *f)
 {
     struct nl_ref ref = fr_none;
     const struct nl_mention *m;
     for (int i = 0; i < f->q->n && f->m.n < NL_MAX_MENTIONS; i++) {
-        if ((m = fr_mention_of(f, i)) != NULL ||
-            !ONE_OF(fr_word(f, i), "revenue", "revenues", "turnover", "takings", "income", "sales",
-                    "earnings", "proceeds") ||
-            !only_amount(f, &ref))
+        m = fr_mention_of(f, i);
+        bool free = !m || (fr_is_col(m) && m->score < 0.6 && m->end - m->start == 1);
+        if (!free || !fr_is_earned(fr_word(f, i)) || !only_amount(f, &ref))
             continue;
+        bool spends = ONE_OF(fr_word(f, i), "spend", "spending", "expenditure", "expenses");
         const struct nl_column *c = fr_c(f, ref);
         bool spent = false;
         for (int w = 0; w < c->words.n; w++)
             spent |= ONE_OF(c->words.stems[w], "cost", "salary", "wag", "pay", "budget", "expens",
                             "spend", "fin", "debt", "incom", "loss", "tip");
-        if (spent)
+        if (spent != spends)
             continue;
         insert_column(f, i, ref, 0.65);
     }
@@ -104,8 +116,9 @@ static bool asks_how_much(const struct frame *f, int at)
             fr_is(x, FM_NULL))
             return false;
         grouped |= fr_is(x, FM_BY) || fr_is(x, FM_EACH) || fr_is(x, FM_BUCKET);
-        how_much |= fr_is(x, FM_SHARE) || fr_is(x, FM_TREND) || fr_is(x, FM_CHANGE) ||
-                    fr_is(x, FM_VS) || fr_is(x, FM_RUNNING) || fr_is(x, FM_TIME);
+        how_much |= fr_is(x, FM_NOT) || fr_is(x, FM_SHARE) || fr_is(x, FM_TREND) ||
+                    fr_is(x, FM_CHANGE) || fr_is(x, FM_VS) || fr_is(x, FM_RUNNING) ||
+                    fr_is(x, FM_TIME);
         compared |= fr_is(x, FM_CMP) && i + 1 < f->m.n && f->m.m[i + 1].kind == KIND_NUMBER;
     }
     if (compared || ONE_OF(fr_word(f, 0), "list") || ONE_OF(fr_word(f, m->start - 1), "all"))

@@ -175,6 +175,7 @@ static bool find_words(const struct frame *f, int *ret_from, int *ret_end, int *
     static const char *const links[] = { "take",   "takes", "took", "until", "till",   "between",
                                          "before", "after", "need", "needs", "needed", "pass",
                                          "passes", "from",  "to",   "elapse" };
+    static const char *const times[] = { "when", "hour", "day", "weekday" };
     *ret_unit = 3;
     for (int i = 0; i < f->q->n; i++) {
         bool how = str_eq(fr_word(f, i), "how");
@@ -202,8 +203,11 @@ static bool find_words(const struct frame *f, int *ret_from, int *ret_end, int *
             *ret_unit = unit;
             return true;
         }
-        if ((str_eq(fr_word(f, i), "time") &&
-             ONE_OF(fr_word(f, i + 1), "between", "to", "from", "until", "it")) ||
+        const struct nl_mention *date = i > 0 ? fr_mention_of(f, i - 1) : NULL;
+        bool of_date = fr_is_col(date) && nl_is_date(fr_c(f, date->ref)) && date->ref.column !=
+                       nl_own_date(&f->s->tables[date->ref.table]) && !has_any(f, 0, times, 4);
+        if ((ONE_OF(fr_word(f, i), "time", "times") &&
+             (of_date || ONE_OF(fr_word(f, i + 1), "between", "to", "from", "until", "it"))) ||
             ONE_OF(fr_word(f, i), "lifetime", "turnaround")) {
             *ret_from = i;
             *ret_end = i + 1;
@@ -354,7 +358,10 @@ static bool find_late(struct frame *f, int *ret_table, int *ret_due, int *ret_do
         const struct nl_mention *m = fr_mention_of(f, i);
         bool free = !m || (fr_is_col(m) && m->score < 0.7) || fr_is(m, FM_UNREAD) ||
                     fr_is(m, FM_LIGHT);
-        bool late = ONE_OF(fr_word(f, i), "late", "overdue"),
+        bool late = ONE_OF(fr_word(f, i), "late", "overdue") ||
+                    (str_eq(fr_word(f, i), "later") && str_eq(fr_word(f, i + 1), "than") &&
+                     ONE_OF(fr_word(f, i + 2), "planned", "promised", "expected", "scheduled",
+                            "due", "agreed")),
              timely = str_eq(fr_word(f, i), "time") &&
                       ONE_OF(fr_word(f, i - 1), "on", "in");
         if (free && (late || timely)) {
@@ -362,7 +369,13 @@ static bool find_late(struct frame *f, int *ret_table, int *ret_due, int *ret_do
             *ret_op = late ? FILTER_GT : FILTER_LE;
         }
     }
-    int n = at >= 0 ? said_dates(f, at, at + 1, ret_table, said) : 0, done = -1, due = -1;
+    bool than = at >= 0 && str_eq(fr_word(f, at), "later");
+    int n = at >= 0 ? said_dates(f, at, at + 1 + 2 * than, ret_table, said) : 0, done = -1,
+        due = -1;
+    for (int k = 0; k < f->s->n_tables && at >= 0 && *ret_table < 0; k++)
+        for (int c = 0; c < f->s->tables[k].n_columns; c++)
+            if (is_due(&f->s->tables[k].columns[c]))
+                *ret_table = k;
     if (at < 0 || *ret_table < 0)
         return false;
     const struct nl_table *t = &f->s->tables[*ret_table];
@@ -373,9 +386,12 @@ static bool find_late(struct frame *f, int *ret_table, int *ret_due, int *ret_do
     for (int k = 0; k < n; k++)
         if (said[k] != due)
             done = done == -1 ? said[k] : -2;
+    for (int k = 0; k < n_all && done == -1 && n_all == 3; k++) /* it began, was due, was done */
+        if (all[k] != due && all[k] != nl_own_date(t))
+            done = all[k];
     if (due < 0 || done < 0 || done == nl_own_date(t))
         return false;
-    for (int k = at - (*ret_op == FILTER_LE); k <= at; k++)
+    for (int k = at - (*ret_op == FILTER_LE); k <= at + 2 * than; k++)
         take_word(f, k);
     *ret_due = due;
     *ret_done = done;
@@ -462,6 +478,6 @@ void fr_name_past(struct frame *f)
                                     t->columns[from].name);
     if (!add_column(f, name, dates ? "days" : "difference", &how, table, &ref))
         return;
-    take_columns(f, &f->s->tables[table], from, to, true);
+    take_columns(f, &f->s->tables[table], from, to, !asks_share(f));
     fr_number_filter(f, ref, (enum plan_filter_op)op, 0);
 }

@@ -424,6 +424,12 @@ static void read_values(struct frame *f)
         m->used = true;
         m->ref = ref;
         bool not = neither || fr_negated(f, i);
+        const struct nl_mention *first = fr_is(before, FM_AND) || fr_is(before, FM_OR) ?
+                                             fr_at(f, i - 2) :
+                                             before;
+        if (first && first->kind == KIND_VALUE && fr_same(first->ref, ref))
+            for (int k = 0; k < f->r.n_filters; k++) /* "excluding A and B": both */
+                not |= fr_same(f->r.filters[k].ref, ref) && f->r.filters[k].negated;
         if (m->is_part) {
             struct nl_filter *x = fr_filter(f, ref, FILTER_CONTAINS);
             x->text[0] = f->q->t[m->start].text;
@@ -493,8 +499,8 @@ void fr_read_filters(struct frame *f)
     read_time_bounds(f);
     find_time_columns(f);
     read_empty(f);
-    fr_read_comparisons(f);
     fr_read_spans(f);
+    fr_read_comparisons(f);
     fr_read_equals(f);
     read_values(f);
     read_flags(f);

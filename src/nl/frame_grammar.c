@@ -204,11 +204,119 @@ static void name_rows_by_meaning(struct frame *f)
             t = rows_called(f, fr_word(f, m->start));
         if (t < 0 || (t != m->ref.table && !fr_is(before, FM_SUPER)))
             return;
+        if (m->kind == KIND_COLUMN && fr_c(f, m->ref)->has_nulls && is_kind_column(f, m))
+            (void)fr_filter(f, m->ref, FILTER_IS_NOT_NULL); /* "closures": rows with a reason */
         m->kind = KIND_TABLE;
         m->table = t;
         m->ref = m->other = fr_none;
         m->score = 0.75;
         return;
+    }
+}
+
+/* "the most deliveries", "how many deliveries" with `delivered_at`: rows that have that date. */
+static void name_events(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i];
+        const struct nl_column *c = m->kind == KIND_COLUMN ? fr_c(f, m->ref) : NULL;
+        const struct nl_mention *before = i > 0 ? m - 1 : NULL;
+        const char *word = fr_word(f, m->start);
+        const struct nl_lex *lex = c && m->end - m->start == 1 ? nl_lex_of(f->a, word) : NULL;
+        if (!lex || !nl_is_date(c) || !lex->is_noun || !ends_with(word, "s") ||
+            ends_with(word, "ss") || m->score >= 0.95 ||
+            !(fr_is(before, FM_SUPER) || fr_is(before, FM_COUNT)) || fr_gap(f, before, m) > 0)
+            continue;
+        if (c->has_nulls)
+            (void)fr_filter(f, m->ref, FILTER_IS_NOT_NULL);
+        m->kind = KIND_TABLE; /* with the date in `ref`, which times will be of */
+        m->table = m->ref.table;
+        m->other = fr_none;
+    }
+}
+
+/* "open" with a status Open and a date `opened`: the value is the very word. */
+static void prefer_exact(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i];
+        const struct nl_column *c = m->kind == KIND_COLUMN ? fr_c(f, m->ref) : NULL;
+        const char *word = fr_word(f, m->start);
+        if (!c || m->end - m->start != 1 || !nl_is_date(c) || !*word)
+            continue;
+        bool own = false;
+        for (int w = 0; w < c->words.n; w++)
+            own |= str_eq(c->words.words[w], word);
+        const char *stem = f->q->t[m->start].stem;
+        for (const struct nl_value *v = own ? NULL : nl_find_value(f->s, stem, NULL); v;
+             v = nl_find_value(f->s, stem, v))
+            if (!v->is_part && str_ieq(v->text, word)) {
+                fr_put_mention(f, m->start, m->end,
+                               (struct nl_mention){ .kind = KIND_VALUE,
+                                                    .score = 1,
+                                                    .ref = { v->table, v->column },
+                                                    .text = v->text,
+                                                    .table = -1 });
+                break;
+            }
+    }
+}
+
+/* "the promised date" with `promised_by`. */
+static void drop_date_nouns(struct frame *f)
+{
+    for (int i = 1; i < f->q->n; i++) {
+        const struct nl_mention *m = fr_mention_of(f, i), *before = fr_mention_of(f, i - 1);
+        if (!ONE_OF(fr_word(f, i), "date", "dates") || !fr_is_col(before) ||
+            before->end != i || !nl_is_date(fr_c(f, before->ref)) ||
+            (m && !fr_is(m, FM_BUCKET) && !(fr_is_col(m) && m->score < 0.6)))
+            continue;
+        if (m)
+            fr_make_light(&f->m.m[m - f->m.m]);
+        f->q->t[i].is_stop = true;
+    }
+}
+
+/* "days" of a daily log are its rows. */
+static void name_days(struct frame *f)
+{
+    int table = -1;
+    for (int t = 0; t < f->s->n_tables; t++)
+        for (int w = 0; w < f->s->tables[t].words.n; w++)
+            if (ONE_OF(f->s->tables[t].words.words[w], "daily", "day", "days") &&
+                nl_own_date(&f->s->tables[t]) >= 0)
+                table = table == -1 ? t : -2;
+    for (int i = 0; i < f->m.n && table >= 0; i++) {
+        struct nl_mention *m = &f->m.m[i], *before = i > 0 ? m - 1 : NULL;
+        if (!fr_is(m, FM_BUCKET) || m->arg != BUCKET_DAY || !str_eq(fr_word(f, m->start), "days") ||
+            fr_is(before, FM_BY) || fr_is(before, FM_EACH) ||
+            (before && before->kind == KIND_NUMBER && before->end == m->start))
+            continue;
+        m->kind = KIND_TABLE;
+        m->table = table;
+        m->ref = m->other = fr_none;
+        m->score = 0.9;
+    }
+}
+
+/* "beer" of the sales, where batches have a column of that name as well. */
+static void prefer_own_table(struct frame *f)
+{
+    int table = -1;
+    for (int i = 0; i < f->m.n; i++)
+        if (fr_is_col(&f->m.m[i]) && fr_is_measure(fr_c(f, f->m.m[i].ref))) {
+            if (table >= 0 && table != f->m.m[i].ref.table)
+                return;
+            table = f->m.m[i].ref.table;
+        }
+    for (int i = 0; i < f->m.n && table >= 0; i++) {
+        struct nl_mention *m = &f->m.m[i];
+        const struct nl_column *c = m->kind == KIND_COLUMN ? fr_c(f, m->ref) : NULL;
+        if (!c || m->ref.table == table || c->type != TYPE_TEXT)
+            continue;
+        for (int k = 0; k < f->s->tables[table].n_columns; k++)
+            if (str_ieq(f->s->tables[table].columns[k].name, c->name))
+                m->ref = (struct nl_ref){ table, k };
     }
 }
 
@@ -291,7 +399,7 @@ static void drop_verbs(struct frame *f)
         const char *word = fr_word(f, m->start);
         const struct nl_lex *lex = c && m->end - m->start == 1 ? nl_lex_of(f->a, word) : NULL;
         if (!lex || !lex->is_verb || m->score >= 0.8 || i == 0 || c->type != TYPE_TEXT ||
-            !(ends_with(word, "ed") || (ends_with(word, "s") && !lex->is_noun)))
+            !(ends_with(word, "ed") || !lex->is_noun))
             continue;
         bool named = false;
         for (int k = 0; k < f->m.n; k++)
@@ -300,7 +408,8 @@ static void drop_verbs(struct frame *f)
         bool most = next && (fr_is(next, FM_SUPER) || fr_is(next, FM_COMMON)) &&
                     next->start == m->end && ends_with(fr_word(f, next->end - 1), "st");
         bool subject = (m - 1)->kind == KIND_COLUMN || (m - 1)->kind == KIND_TABLE;
-        if (named || (most && subject))
+        bool far = m->score < 0.5 && !lex->is_noun; /* "anyone rode": no rider type */
+        if (named || (most && subject) || far)
             fr_make_light(m);
     }
 }
@@ -347,6 +456,9 @@ static void bound_numbers(struct frame *f)
 void fr_after_linking(struct frame *f)
 {
     bound_numbers(f);
+    prefer_exact(f);
+    drop_date_nouns(f);
+    name_days(f);
     fr_name_causes(f);
     fr_name_durations(f);
     fr_name_past(f);
@@ -355,6 +467,7 @@ void fr_after_linking(struct frame *f)
     fr_name_totals(f);
     fr_name_amounts(f);
     fr_name_revenue(f);
+    name_events(f);
     name_rows(f);
     name_rows_by_meaning(f);
     count_behind(f);
@@ -363,6 +476,7 @@ void fr_after_linking(struct frame *f)
     drop_verbs(f);
     drop_related(f);
     drop_new(f);
+    prefer_own_table(f);
     fr_leave_modifiers(f);
 }
 

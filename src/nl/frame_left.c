@@ -242,6 +242,11 @@ static bool can_do_without(const struct frame *f, int i)
     const struct nl_token *t = &f->q->t[i];
     const struct nl_lex *lex = t->lex ? t->lex : nl_lex_of(f->a, t->text);
     const struct nl_mention *left = i > 0 ? fr_mention_of(f, i - 1) : NULL;
+    /* "stock worth", "profit on jobs": what is measured is never left out */
+    if (ONE_OF(t->stem, "worth", "valu", "value", "profit", "margin", "cost", "price", "pric",
+               "revenu", "revenue", "salary", "salari", "wage", "wag", "budget", "size", "siz",
+               "age", "weight", "amount", "total", "loss", "growth", "interest"))
+        return false;
     if (!lex || !lex->is_noun || t->quoted || t->is_number || (t->capital && i > 0) ||
         fr_is(left, FM_NOT) || fr_restricts_at(f, i))
         return false;
@@ -339,6 +344,7 @@ static bool all_used(struct frame *f)
             continue;
         f->n_foreign += foreign && !verb;
         f->n_foreign_verbs += foreign && verb;
+        f->says_best |= ONE_OF(t->text, "best", "worst", "better", "worse", "important");
         if (!in_mention && f->n_unknown < FRAME_UNKNOWN)
             f->unknown[f->n_unknown++] = t->raw;
     }

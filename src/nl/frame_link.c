@@ -307,13 +307,23 @@ static bool is_sound(const struct frame *f, struct nl_mention *m)
     while (first + 1 < c->words.n &&
            (nl_is_stop(c->words.words[first]) || strlen(c->words.words[first]) < 3))
         first++;
+    const char *last = c->words.words[c->words.n - 1];
+    size_t last_len = strlen(last);
+    /* "kegs" are not keg_returned, unless the question has the verb */
+    bool done = m->end - m->start == 1 && first + 1 < c->words.n && last_len > 4 &&
+                str_eq(last + last_len - 2, "ed");
+    for (int k = 0; k < f->q->n && done; k++) {
+        const char *word = fr_word(f, k);
+        done = !(nl_word_match(&c->words, c->words.n - 1, &f->q->t[k]) >= 0.6 ||
+                 (strncmp(word, "un", 2) == 0 && str_eq(word + 2, last)));
+    }
     for (int k = m->start; k < m->end; k++) {
         const struct nl_token *t = &f->q->t[k];
         for (int w = 0; w < c->words.n; w++) {
             const char *word = c->words.words[w];
             size_t len = strlen(word);
             bool verb = len > 4 && str_eq(word + len - 2, "ed");
-            if (nl_word_match(&c->words, w, t) >= 0.6 && (w == first || verb))
+            if (nl_word_match(&c->words, w, t) >= 0.6 && ((w == first && !done) || verb))
                 return true;
         }
     }

@@ -212,6 +212,9 @@ bool fr_apply_list(struct frame *f)
     if (f->r.n_select == 1 && f->head < 0 && !times && fr_is_category(f, f->r.select[0].ref) &&
         !fr_c(f, f->r.select[0].ref)->is_unique)
         f->r.distinct = true; /* "which categories are there" */
+    if (f->yes_no && f->said[FM_ANY] && f->r.n_select == 1 && f->r.n_filters > 0 &&
+        nl_is_date(fr_c(f, f->r.select[0].ref)))
+        f->r.n_select = 0; /* "is there any exchanged order": the rows, not ordered_on */
     bool columns = f->r.n_select > 0;
     bool acts = f->q->n > 2 && str_eq(f->q->t[0].text, "what") &&
                 (str_eq(f->q->t[1].text, "did") || str_eq(f->q->t[1].text, "do") ||

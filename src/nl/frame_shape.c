@@ -504,7 +504,8 @@ static void read_rest(struct frame *f)
                         str_eq(m->end < f->q->n ? f->q->t[m->end].text : "", "of");
         if (fr_measure_at(f, m) && (summed || bare || of_table) && !f->counts &&
             f->n_measures < FRAME_MEASURES && (f->n_measures == 0 || summed)) {
-            fr_add_measure(f, m->ref, fr_default_func(c));
+            bool earned = fr_is_earned(fr_word(f, m->start));
+            fr_add_measure(f, m->ref, earned ? FUNC_SUM : fr_default_func(c));
             m->used = true;
         } else if (!summed && !f->counts && f->r.n_select < NL_MAX_SELECT) {
             f->r.select[f->r.n_select++] = fr_item(m->ref, -1);

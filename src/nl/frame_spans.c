@@ -153,7 +153,9 @@ static void link_short(struct frame *f, struct nl_spans *sp)
                      v < col->n_values && col->type == TYPE_TEXT && col->n_values <= 60; v++) {
                     const char *x = col->values[v];
                     bool fits = strncasecmp(x, t->stem, n) == 0 && strlen(x) > n &&
-                                !strchr(x, ' ') && strlen(x) <= n + 3;
+                                !strchr(x, ' ') && strlen(x) <= n + 3 &&
+                                (!t->lex || !t->lex->is_known ||
+                                 ONE_OF(x + n, "y", "ies", "s", "es", "e", "ed", "d", "er", "ing"));
                     size_t len = strlen(x);
                     bool inside = len >= 4 && strncasecmp(t->text, x, len) == 0 &&
                                   strlen(t->text) <= len + 3;

@@ -73,7 +73,10 @@ static void read_how_many(struct frame *f, int i)
     /* "3 countries with the highest revenue" */
     for (int k = 0; k < i && !f->super_n && !f->nth; k++) {
         struct nl_mention *n = fr_at(f, k), *what = fr_at(f, k + 1);
-        if (n->kind == KIND_NUMBER && !n->used && fr_is_entity(f, what) && what->start == n->end &&
+        if (what && what->kind == KIND_VALUE && k + 2 < i && fr_gap(f, n, what) == 0)
+            what++; /* "which 3 laptop models" */
+        if (n->kind == KIND_NUMBER && !n->used && fr_is_entity(f, what) &&
+            fr_gap(f, n, what) <= what->start - n->end &&
             n->number >= 1 && n->number <= 1000) {
             f->super_n = (int)n->number;
             n->used = true;
@@ -183,7 +186,7 @@ static void read_target(struct frame *f, int i, const char *hint)
         nl_is_date(fr_c(f, verb->ref)) && fr_gap(f, verb, m) == 0) {
         f->by = fr_item(fr_none, FUNC_COUNT);
         f->anchor = verb->ref.table;
-        verb->used = f->has_by = true;
+        f->has_by = true; /* the weekday will be that of the verb's date */
     }
     struct nl_ref ref;
     if (!has_entity(f)) /* "the cheapest cable": rows that a value tells */

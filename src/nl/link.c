@@ -381,9 +381,12 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
 static void link_part(const struct nl_schema *s, const struct nl_scope *scope,
                       const struct nl_token *t, struct nl_spans *sp, int i)
 {
+    static const char *const anybody[] = { "people", "person", "persons", "thing", "things" };
     struct nl_ref ref = { -1, -1 }, other = { -1, -1 };
     const char *only = NULL;
     bool several = false;
+    if (nl_is_one_of(t->text, anybody, ARRAY_SIZE(anybody)))
+        return; /* no part of "in person" */
     for (const struct nl_value *v = nl_find_value(s, t->stem, NULL); v;
          v = nl_find_value(s, t->stem, v)) {
         if (!nl_in_scope(scope, v->table))

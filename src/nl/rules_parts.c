@@ -250,14 +250,37 @@ static bool condition(struct frame *f, const struct nl_filter *x, struct buf *b)
     return nl_append_condition(f->s, &f->r, x, b, f->a);
 }
 
-/* "closed within a day, share of all closed": what is said twice is what the share is of. */
-static bool is_base(const struct frame *f, const struct nl_filter *x)
+/* The verb of "what share of the workshops are online"; -1: none. */
+static int verb_of_share(const struct frame *f)
 {
-    int n = 0;
-    for (int i = 0; i < f->m.n && x->n_texts == 1; i++)
-        n += f->m.m[i].kind == KIND_VALUE && fr_same(f->m.m[i].ref, x->ref) &&
-             str_eq(f->m.m[i].text, x->text[0]);
-    return n > 1;
+    int from = -1;
+    for (int i = 0; i < f->m.n && from < 0; i++)
+        if (fr_is(&f->m.m[i], FM_SHARE))
+            from = f->m.m[i].end;
+    for (int i = from; i >= 0 && i < f->q->n; i++)
+        if (i > from && ONE_OF(fr_word(f, i), "is", "are", "was", "were", "has", "have", "had",
+                               "got", "did", "do", "does", "gets", "get"))
+            return i;
+    return -1;
+}
+
+/*
+ * What a share is of: what stands before the verb, if more stands behind it ("of the workshops are
+ * online"), and what is said twice ("closed within a day, share of all closed").
+ */
+static bool is_base(const struct frame *f, const struct nl_filter *x, int verb)
+{
+    int n = 0, before = 0, behind = 0;
+    for (int i = 0; i < f->m.n; i++) {
+        const struct nl_mention *m = &f->m.m[i];
+        bool mine = (m->kind == KIND_VALUE || m->kind == KIND_COLUMN) && m->used &&
+                    fr_same(m->ref, x->ref) &&
+                    (m->kind == KIND_COLUMN || x->n_texts == 0 || str_eq(m->text, x->text[0]));
+        n += mine && m->kind == KIND_VALUE && x->n_texts == 1;
+        before += mine && m->start < verb;
+        behind += mine && m->start > verb;
+    }
+    return n > 1 || (verb >= 0 && before > 0 && behind == 0);
 }
 
 bool fr_apply_share(struct frame *f)
@@ -296,9 +319,12 @@ bool fr_apply_share(struct frame *f)
     if (!fr_join(f))
         return false;
     auto_buf struct buf b = BUF_INIT(EXPR_MAX_BYTES);
+    int verb = verb_of_share(f), bases = 0;
+    for (int i = 0; i < n; i++)
+        bases += is_base(f, &kept[i], verb);
     f->r.n_filters = 0;
     for (int i = 0; i < n; i++) {
-        if (n > 1 && is_base(f, &kept[i])) {
+        if (bases < n && is_base(f, &kept[i], verb)) {
             f->r.filters[f->r.n_filters++] = kept[i];
             continue;
         }

@@ -188,6 +188,10 @@ bool fr_apply_ranked(struct frame *f)
         return f->plan != NULL;
     }
     /* groups, ranked by a sum or a count */
+    if (by.func < 0 && f->said[FM_ONAVG] && fr_is_measure(fr_c(f, by.ref))) {
+        by.func = FUNC_AVG; /* "burns the most calories on average" */
+        USE_MARKS(f, FM_ONAVG);
+    }
     if (by.func < 0)
         by.func = nl_is_date(fr_c(f, by.ref)) ? (down ? FUNC_MAX : FUNC_MIN) :
                                                 fr_default_func(fr_c(f, by.ref));

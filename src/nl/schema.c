@@ -496,6 +496,27 @@ bool nl_own_id(const struct nl_schema *s, int table, struct nl_ref *ret)
     return best >= 0;
 }
 
+static const char *const currencies[] = { "eur", "euro", "usd", "dollar", "gbp",
+                                          "chf", "far",  "rent" };
+
+/* Of several amounts, those that rows may lack are of some rows only: cash on delivery, claims. */
+static void prefer_full(const struct nl_schema *s, struct nl_ref *ref)
+{
+    static const char *const words[] = { "amount", "total", "pric", "fee",
+                                         "revenu", "sal",   "cost" };
+    const struct nl_table *t = &s->tables[ref->table];
+    int full = -1;
+    for (int c = 0; c < t->n_columns && t->columns[ref->column].has_nulls; c++) {
+        const struct nl_column *x = &t->columns[c];
+        if (x->is_numeric && !x->is_id && !x->is_flag && !x->has_nulls && !x->formula &&
+            (stem_in(&x->words, words, ARRAY_SIZE(words)) ||
+             stem_in(&x->words, currencies, ARRAY_SIZE(currencies))))
+            full = full == -1 ? c : -2;
+    }
+    if (full >= 0)
+        ref->column = full;
+}
+
 bool nl_money_measure(const struct nl_schema *s, int table, struct nl_ref *ret)
 {
     static const char *const words[] = { "revenu", "total", "amount", "sal", "valu",
@@ -507,13 +528,13 @@ bool nl_money_measure(const struct nl_schema *s, int table, struct nl_ref *ret)
             if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_serial &&
                 !t->columns[c].is_flag && stem_in(&t->columns[c].words, &words[w], 1)) {
                 *ret = (struct nl_ref){ table, c };
+                prefer_full(s, ret);
                 return true;
             }
     int only = -1; /* what is in euros */
     for (int c = 0; c < t->n_columns; c++)
         if (t->columns[c].is_numeric && !t->columns[c].is_flag &&
-            STEM_IN(&t->columns[c].words, "eur", "euro", "usd", "dollar", "gbp", "far", "rent",
-                    "chf"))
+            stem_in(&t->columns[c].words, currencies, ARRAY_SIZE(currencies)))
             only = only == -1 ? c : -2;
     *ret = (struct nl_ref){ table, only };
     return only >= 0;

@@ -96,7 +96,11 @@ static void test_between(void **state)
           "SELECT COUNT(*) AS row_count FROM repairs WHERE " DAYS(due_on, fixed_on) " > 0" LAST },
         { "what share of the repairs was fixed late?",
           "SELECT 100.0 * COUNT(CASE WHEN " DAYS(due_on, fixed_on)
-          " > 0 THEN 1 END) / COUNT(*) AS percentage FROM repairs" LAST },
+          " > 0 AND outcome = 'Fixed' THEN 1 END) / COUNT(*) AS percentage FROM repairs" LAST },
+        { "what percentage of water damage repairs were fixed late?",
+          "SELECT 100.0 * COUNT(CASE WHEN " DAYS(due_on, fixed_on)
+          " > 0 AND outcome = 'Fixed' THEN 1 END) / COUNT(*) AS percentage FROM repairs "
+          "WHERE fault_reason = 'Water damage'" LAST },
         { "how many repairs have parts on hand below the reorder level?",
           "SELECT COUNT(*) AS row_count FROM repairs WHERE parts_on_hand - reorder_level < 0" LAST },
         /* of three dates none is spoken of */
