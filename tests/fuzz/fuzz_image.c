@@ -105,7 +105,7 @@ static void try_tables(const uint8_t *data, size_t size)
         h->magic = IMAGE_MAGIC;
         h->check = 0;
         if (image_sizes_are_good(h) && image_tables_bytes(h) <= size)
-            h->check = image_hash(0, bytes, image_tables_bytes(h));
+            h->check = checksum(0, bytes, image_tables_bytes(h));
     }
     int r = image_check(bytes, size, &t, &err);
     check_refusal(r, &err);
