@@ -235,6 +235,16 @@ static void step(struct turn *t)
         turn_fail(t, &err);
 }
 
+static void on_planned(void *arg)
+{
+    struct turn *t = arg;
+    if (t->finishing || t->chat->agent->closing || turn_should_stop(t))
+        return;
+    if (!reading_answer(t->reading))
+        turn_stage_run(t, "plan");
+    step(t);
+}
+
 static void read_question(struct turn *t)
 {
     struct err err = ERR_INIT;
@@ -257,14 +267,9 @@ static void read_question(struct turn *t)
     }
     struct nl_context context = { .previous_plan = c->last_plan,
                                   .previous_question = c->last_question };
-    if (reading_begin(c->catalog, t->message, c->last_plan ? &context : NULL, true, &t->reading,
-                      &err) < 0) {
+    if (reading_begin_beside(c->agent->env.loop, c->owner, c->catalog, t->message,
+                             c->last_plan ? &context : NULL, on_planned, t, &t->reading, &err) < 0)
         turn_fail(t, &err);
-        return;
-    }
-    if (!reading_answer(t->reading))
-        turn_stage_run(t, "plan");
-    step(t);
 }
 
 static void begin(struct turn *t)

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/macros.h"
 #include "base/str.h"
+#include "net/loop.h"
 #include "plan/compile.h"
 
 #define OFFERED_MIN 0.05 /* a reading that is less likely is not offered */
@@ -19,6 +20,7 @@
 #define TRIED_MIN 0.02
 #define TIES_LIMIT_MAX 100 /* of lists up to so many rows it is told what ties with the last */
 #define TIES_MAX 20
+#define AT_ONCE_MAX_EFFORT 500 /* as nl_effort() counts: some milliseconds */
 
 /* A reading that is run. One that cannot be is none, unless it is the best. */
 struct trial {
@@ -39,6 +41,14 @@ struct reading {
     size_t tie_column; /* what its rows are ordered by */
     bool looks_for_ties;
     json_t *answer;
+    /* What is planned, by another thread if is_planning. */
+    char *question, *previous_question;
+    json_t *previous_plan;
+    int planned;
+    struct err why;
+    bool is_planning, is_given_up;
+    void (*done)(void *arg);
+    void *arg;
 };
 
 /* ---- the answer ---- */
@@ -267,13 +277,17 @@ static void go_on(struct reading *r)
     conclude(r);
 }
 
-int reading_begin(struct catalog *c, const char *question, const struct nl_context *ctx, bool run,
-                  struct reading **ret, struct err *err)
+static struct reading *create(struct catalog *c, const char *question,
+                              const struct nl_context *ctx, bool run)
 {
     struct reading *r = calloc(1, sizeof(*r));
-    struct err why = ERR_INIT;
     if (!r)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
+        return NULL;
+    r->question = strdup(question);
+    if (ctx && ctx->previous_question)
+        r->previous_question = strdup(ctx->previous_question);
+    if (ctx)
+        r->previous_plan = json_incref((json_t *)(uintptr_t)ctx->previous_plan);
     r->catalog = catalog_ref(c);
     r->run = run;
     r->plans.status = NL_DECLINED;
@@ -281,13 +295,75 @@ int reading_begin(struct catalog *c, const char *question, const struct nl_conte
     for (size_t i = 0; i < NL_CHOICES_MAX; i++)
         buf_init(&r->trials[i].sql, PLAN_SQL_MAX_BYTES);
     buf_init(&r->tie.sql, PLAN_SQL_MAX_BYTES);
-    if (nl_plan(catalog_schema(c), question, ctx, &r->arena, &r->plans, &why) >= 0) {
+    if (r->question && (r->previous_question || !ctx || !ctx->previous_question))
+        return r;
+    reading_destroy(r);
+    return NULL;
+}
+
+/* In any thread. */
+static void plan(void *arg)
+{
+    struct reading *r = arg;
+    struct nl_context ctx = { .previous_plan = r->previous_plan,
+                              .previous_question = r->previous_question };
+    r->planned = nl_plan(catalog_schema(r->catalog), r->question, r->previous_plan ? &ctx : NULL,
+                         &r->arena, &r->plans, &r->why);
+}
+
+static void take_plans(struct reading *r)
+{
+    if (r->planned >= 0) {
         go_on(r);
     } else {
         r->answer = json_object();
-        tell_error(r->answer, &why);
+        tell_error(r->answer, &r->why);
     }
+}
+
+int reading_begin(struct catalog *c, const char *question, const struct nl_context *ctx, bool run,
+                  struct reading **ret, struct err *err)
+{
+    struct reading *r = create(c, question, ctx, run);
+    if (!r)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    plan(r);
+    take_plans(r);
     *ret = r;
+    return 0;
+}
+
+static void planned_later(void *arg)
+{
+    struct reading *r = arg;
+    r->is_planning = false;
+    if (r->is_given_up) {
+        reading_destroy(r);
+        return;
+    }
+    take_plans(r);
+    r->done(r->arg);
+}
+
+int reading_begin_beside(struct loop *loop, const char *owner, struct catalog *c,
+                         const char *question, const struct nl_context *ctx,
+                         void (*done)(void *arg), void *arg, struct reading **ret, struct err *err)
+{
+    struct reading *r = create(c, question, ctx, true);
+    if (!r)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    bool is_long = nl_effort(catalog_schema(c), question) > AT_ONCE_MAX_EFFORT;
+    r->done = done;
+    r->arg = arg;
+    *ret = r;
+    if (is_long &&
+        loop_background_long(loop_uv(loop), owner, plan, planned_later, r, err) == 0) {
+        r->is_planning = true;
+        return 0;
+    }
+    plan(r);
+    take_plans(r);
+    done(arg);
     return 0;
 }
 
@@ -295,6 +371,13 @@ void reading_destroy(struct reading *r)
 {
     if (!r)
         return;
+    if (r->is_planning) {
+        r->is_given_up = true; /* goes when the thread is done with it */
+        return;
+    }
+    free(r->question);
+    free(r->previous_question);
+    json_decref(r->previous_plan);
     for (size_t i = 0; i < NL_CHOICES_MAX; i++) {
         buf_finish(&r->trials[i].sql);
         json_decref(r->trials[i].body);
@@ -310,7 +393,7 @@ void reading_destroy(struct reading *r)
 
 const char *reading_next_sql(const struct reading *r, int64_t *ret_max_rows)
 {
-    if (r->answer)
+    if (r->answer || r->is_planning)
         return NULL;
     *ret_max_rows = READING_ROWS_MAX;
     return buf_cstr(r->looks_for_ties ? &r->tie.sql : &r->trials[r->at].sql);

@@ -17,6 +17,7 @@
 
 #define READING_ROWS_MAX 1000
 
+struct loop;
 struct reading;
 
 /*
@@ -27,6 +28,13 @@ struct reading;
  */
 int reading_begin(struct catalog *c, const char *question, const struct nl_context *ctx, bool run,
                   struct reading **ret, struct err *err);
+/*
+ * The same, to be run, beside the loop if it takes long: done(arg) comes from within or later.
+ * *ret is set before.
+ */
+int reading_begin_beside(struct loop *loop, const char *owner, struct catalog *c,
+                         const char *question, const struct nl_context *ctx,
+                         void (*done)(void *arg), void *arg, struct reading **ret, struct err *err);
 void reading_destroy(struct reading *r); /* NULL is fine */
 
 /* The query to run next; NULL when the answer is there. */

@@ -1,4 +1,4 @@
-/* One queue, served by a thread for every two processors. */
+/* A queue that is served by a thread for every two processors, and one for long work, by one. */
 
 #include "base/background.h"
 
@@ -28,16 +28,29 @@ static struct {
             .more = PTHREAD_COND_INITIALIZER,
             .begun = PTHREAD_COND_INITIALIZER };
 
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct background_job *first;
+    uint64_t served; /* owner of the last job */
+    bool has_thread;
+} long_queue = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER };
+
+/* Of this thread alone, on Linux. */
+static void lower_priority(void)
+{
+    id_t self = (id_t)syscall(SYS_gettid);
+    if (getpriority(PRIO_PROCESS, self) < BACKGROUND_NICE)
+        (void)setpriority(PRIO_PROCESS, self, BACKGROUND_NICE);
+    proc_run_in_long_slices(0);
+}
+
 static void *serve(void *arg)
 {
     void *volatile first = malloc(1); /* a thread's heap is chosen now */
     free(first);
     (void)arg;
-    /* Of this thread alone, on Linux. */
-    id_t self = (id_t)syscall(SYS_gettid);
-    if (getpriority(PRIO_PROCESS, self) < BACKGROUND_NICE)
-        (void)setpriority(PRIO_PROCESS, self, BACKGROUND_NICE);
-    proc_run_in_long_slices(0);
+    lower_priority();
     pthread_mutex_lock(&queue.lock);
     queue.n_begun++;
     pthread_cond_signal(&queue.begun);
@@ -55,19 +68,56 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* With the lock. Signals are for the threads that were there before. */
-static void start_threads(void)
+/* The first job of another owner than the last, or the first. With the lock. */
+static struct background_job *take_long(void)
 {
-    int wanted = (int)MAX_OF(1, MIN_OF(sysconf(_SC_NPROCESSORS_ONLN) / 2, THREADS_MAX));
+    struct background_job **at = &long_queue.first;
+    while (*at && (*at)->owner == long_queue.served)
+        at = &(*at)->next;
+    if (!*at)
+        at = &long_queue.first;
+    struct background_job *job = *at;
+    *at = job->next;
+    long_queue.served = job->owner;
+    return job;
+}
+
+static void *serve_long(void *arg)
+{
+    (void)arg;
+    lower_priority();
+    pthread_mutex_lock(&long_queue.lock);
+    for (;;) {
+        while (!long_queue.first)
+            pthread_cond_wait(&long_queue.more, &long_queue.lock);
+        struct background_job *job = take_long();
+        pthread_mutex_unlock(&long_queue.lock);
+        job->fn(job);
+        pthread_mutex_lock(&long_queue.lock);
+    }
+    return NULL;
+}
+
+/* Signals are for the threads that were there before. */
+static bool start_thread(void *(*fn)(void *arg))
+{
     pthread_t thread;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (queue.n_threads < wanted && pthread_create(&thread, NULL, serve, NULL) == 0) {
+    bool started = pthread_create(&thread, NULL, fn, NULL) == 0;
+    if (started)
         pthread_detach(thread);
-        queue.n_threads++;
-    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+/* With the lock. */
+static void start_threads(void)
+{
+    int wanted = (int)MAX_OF(1, MIN_OF(sysconf(_SC_NPROCESSORS_ONLN) / 2, THREADS_MAX));
+    while (queue.n_threads < wanted && start_thread(serve))
+        queue.n_threads++;
 }
 
 int background_start(void)
@@ -95,6 +145,28 @@ bool background_run(struct background_job *job)
         pthread_cond_signal(&queue.more);
     }
     pthread_mutex_unlock(&queue.lock);
+    return taken;
+}
+
+bool background_run_long(struct background_job *job, const char *owner)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (const char *c = owner; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    job->owner = hash;
+    job->next = NULL;
+    pthread_mutex_lock(&long_queue.lock);
+    if (!long_queue.has_thread)
+        long_queue.has_thread = start_thread(serve_long);
+    bool taken = long_queue.has_thread;
+    if (taken) {
+        struct background_job **last = &long_queue.first;
+        while (*last)
+            last = &(*last)->next;
+        *last = job;
+        pthread_cond_signal(&long_queue.more);
+    }
+    pthread_mutex_unlock(&long_queue.lock);
     return taken;
 }
 

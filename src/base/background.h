@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * Starts the threads now; returns how many there are. A server does so before it starts any other
@@ -20,11 +21,17 @@ int background_start(void);
 /* Part of what the job works on; the caller's until fn is called, then fn's. */
 struct background_job {
     struct background_job *next;
+    uint64_t owner; /* of a long one: a hash of the name */
     void (*fn)(struct background_job *job); /* in one of the threads */
 };
 
 /* In the order of the calls. False if no thread could be started: the job was not taken. */
 bool background_run(struct background_job *job);
+/*
+ * The same for work that may take a second: in a thread of its own, one job at a time, so that no
+ * other work waits for it. Owners take turns.
+ */
+bool background_run_long(struct background_job *job, const char *owner);
 
 /*
  * Whether writing the value takes more than a fraction of a millisecond: it holds thousands of

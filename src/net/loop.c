@@ -358,8 +358,9 @@ static void background_ended(uv_async_t *handle)
     uv_close((uv_handle_t *)handle, free_background);
 }
 
-int loop_background(uv_loop_t *uv, void (*work)(void *arg), void (*done)(void *arg), void *arg,
-                    struct err *err)
+/* owner: of long work, NULL for other. */
+static int begin_background(uv_loop_t *uv, const char *owner, void (*work)(void *arg),
+                            void (*done)(void *arg), void *arg, struct err *err)
 {
     struct background *b = malloc(sizeof(*b));
     int r;
@@ -373,12 +374,24 @@ int loop_background(uv_loop_t *uv, void (*work)(void *arg), void (*done)(void *a
         return uv_failed(err, r, "cannot queue work");
     }
     b->ended.data = b;
-    if (!background_run(&b->job)) {
+    if (!(owner ? background_run_long(&b->job, owner) : background_run(&b->job))) {
         uv_close((uv_handle_t *)&b->ended, free_background);
         return err_set(err, ERR_NO_MEMORY, "no thread can be started");
     }
     n_background++;
     return 0;
+}
+
+int loop_background(uv_loop_t *uv, void (*work)(void *arg), void (*done)(void *arg), void *arg,
+                    struct err *err)
+{
+    return begin_background(uv, NULL, work, done, arg, err);
+}
+
+int loop_background_long(uv_loop_t *uv, const char *owner, void (*work)(void *arg),
+                         void (*done)(void *arg), void *arg, struct err *err)
+{
+    return begin_background(uv, owner, work, done, arg, err);
 }
 
 /* ---- signals ---- */

@@ -46,6 +46,9 @@ int loop_work(struct loop *loop, void (*work)(void *arg), void (*done)(void *arg
  */
 int loop_background(uv_loop_t *uv, void (*work)(void *arg), void (*done)(void *arg), void *arg,
                     struct err *err);
+/* The same for work of an owner's that may take a second: background_run_long(). */
+int loop_background_long(uv_loop_t *uv, const char *owner, void (*work)(void *arg),
+                         void (*done)(void *arg), void *arg, struct err *err);
 
 /*
  * How long the loop was busy between two waits: for so long a descriptor that became ready may have

@@ -38,7 +38,7 @@ static void try_word(struct spelling *sp, const char *w, size_t n)
     else
         return;
     sp->best = NULL;
-    static char kept[64]; /* copied by the caller before the next question */
+    static _Thread_local char kept[64]; /* copied by the caller before the next question */
     memcpy(kept, one, n + 1);
     sp->best = kept;
 }

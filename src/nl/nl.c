@@ -129,6 +129,18 @@ static int check_question(const char *question, struct err *err)
     return 0;
 }
 
+size_t nl_effort(const struct nl_schema *s, const char *question)
+{
+    size_t words = 0, columns = 0;
+    for (const char *p = question; *p; words++) {
+        p += strspn(p, " \t\r\n_.,;:/()-");
+        p += strcspn(p, " \t\r\n_.,;:/()-");
+    }
+    for (int t = 0; t < s->n_tables; t++)
+        columns += (size_t)s->tables[t].n_columns;
+    return words * columns;
+}
+
 static int find_candidates(const struct nl_schema *s, const char *question, struct arena *a,
                            struct candidates *all, struct err *err)
 {
@@ -340,6 +352,11 @@ static int plan_english(const struct nl_schema *s, const char *question,
 int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
             struct arena *a, struct nl_answer *ret, struct err *err)
 {
+    if (strlen(question) <= NL_QUESTION_MAX_BYTES && nl_effort(s, question) > NL_EFFORT_MAX) {
+        *ret = (struct nl_answer){ .status = NL_DECLINED };
+        ret->reason = "a question in fewer words: the tables have very many columns";
+        return 0;
+    }
     const char *english = check_question(question, err) < 0 ? NULL : nl_in_english(s, question, a);
     int r = plan_english(s, english ? english : question, ctx, a, ret, err);
     if (r >= 0 && english && !ret->meant)

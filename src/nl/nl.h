@@ -110,6 +110,13 @@ struct nl_answer {
 };
 
 /*
+ * What a question costs to read: its words times the columns. Some thousand of them take 30 ms, and
+ * NL_EFFORT_MAX a second; a question beyond that is declined.
+ */
+#define NL_EFFORT_MAX 300000u
+size_t nl_effort(const struct nl_schema *s, const char *question);
+
+/*
  * What was asked just before, for questions that lean on it ("and by region?", "only the returned
  * ones", "as a chart"). A question that is complete in itself is read without. Both may be NULL;
  * both are the caller's.

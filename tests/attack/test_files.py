@@ -31,6 +31,9 @@ def test_values_of_many_columns_are_indexed_beside_the_loop(server, bob):
     turns = long_turns(server)
     said = server.post("/chat", {"dataset_id": file["file_id"], "message": "how many rows have v7x1 as c0?"}, key=ALICE)
     assert said.status == 200 and long_turns(server) == turns
+    # So does reading a question: each of its words may mean each of the columns.
+    said = server.post("/chat", {"dataset_id": file["file_id"], "message": "show the total c1x of c2y and c3z by c4w for v5x1 " * 6}, key=ALICE)
+    assert said.status == 200 and long_turns(server) == turns
 
 
 NESTED = 100_000

@@ -26,7 +26,7 @@ static void note(struct background_job *job)
     niceness = getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
     thread = pthread_self();
     n_noted++;
-    pthread_cond_signal(&more);
+    pthread_cond_broadcast(&more);
     pthread_mutex_unlock(&lock);
 }
 
@@ -53,6 +53,40 @@ static void test_jobs(void **state)
     assert_int_equal(niceness, own > 10 ? own : 10);
     assert_int_equal(getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid)), own);
     assert_int_equal(background_start(), background_start());
+}
+
+static int order[6], n_order;
+
+static void note_order(struct background_job *job)
+{
+    pthread_mutex_lock(&lock);
+    order[n_order++] = ((struct noted *)job)->number;
+    pthread_mutex_unlock(&lock);
+    note(job);
+}
+
+/* The first one waits until all are queued; then the owner with one job does not wait for five. */
+static void wait_and_note(struct background_job *job)
+{
+    wait_for(1);
+    note_order(job);
+}
+
+static void test_owners_of_long_jobs_take_turns(void **state)
+{
+    static struct noted jobs[6];
+    struct noted go = { .job.fn = note };
+
+    (void)state;
+    n_noted = 0;
+    for (int i = 0; i < 6; i++) {
+        jobs[i] = (struct noted){ .job.fn = i ? note_order : wait_and_note, .number = i };
+        assert_true(background_run_long(&jobs[i].job, i < 5 ? "alice" : "bob"));
+    }
+    assert_true(background_run(&go.job)); /* which waits for none of them */
+    wait_for(7);
+    static const int expected[] = { 0, 5, 1, 2, 3, 4 };
+    assert_memory_equal(order, expected, sizeof(order));
 }
 
 /* Under a sanitizer: everything is freed, once. */
@@ -83,6 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_jobs),
+        cmocka_unit_test(test_owners_of_long_jobs_take_turns),
         cmocka_unit_test(test_discard),
     };
 
