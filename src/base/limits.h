@@ -19,6 +19,7 @@
 /* ---- code and the requests that carry it ---- */
 
 #define CODE_MAX_BYTES (1u << 20)      /* of SQL, of a Python cell, of a compiled plan */
+#define ERROR_JSON_MAX 65536           /* of the error of a run, as JSON, in its capsule */
 #define INPUT_LINE_MAX 65536           /* that input() gets */
 #define PLAN_MAX_BYTES (1u << 20)      /* of a plan, as JSON */
 #define QUESTION_MAX_BYTES (64u << 10) /* that is kept with a run */

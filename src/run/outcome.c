@@ -130,6 +130,31 @@ static const char *type_of(enum verdict v, bool python, const char *type)
     return type ? type : "RUNNER_INTERNAL_ERROR";
 }
 
+/* The first or, of a traceback, the last bytes of a member. */
+static void cut_member(json_t *error, const char *key, size_t max, bool keeps_end)
+{
+    const json_t *v = json_object_get(error, key);
+    const char *text = json_string_value(v);
+    size_t len = json_string_length(v), from;
+    if (len <= max)
+        return;
+    from = keeps_end ? len - max : 0;
+    while (from > 0 && from < len && ((unsigned char)text[from] & 0xc0) == 0x80)
+        from++; /* not within a character */
+    len = keeps_end ? len - from : str_utf8_cut(text, len, max);
+    json_object_set_new(error, key, json_text(text + from, len));
+}
+
+/* An error with a line of user code in it may be as long as that line. A capsule keeps less. */
+static void cut_error(json_t *error)
+{
+    auto_free char *text = json_to_str(error);
+    if (text && strlen(text) <= ERROR_JSON_MAX)
+        return;
+    cut_member(error, "message", ERROR_JSON_MAX / 20, false);
+    cut_member(error, "traceback", ERROR_JSON_MAX / 10, true); /* escaped, a byte is up to six */
+}
+
 json_t *outcome_error(const struct outcome_of *of, const struct run_result *res)
 {
     if (res->verdict == VERDICT_OK)
@@ -153,6 +178,7 @@ json_t *outcome_error(const struct outcome_of *of, const struct run_result *res)
         if (v && !json_is_null(v))
             json_object_set(error, details[i], v);
     }
+    cut_error(error);
     return error;
 }
 

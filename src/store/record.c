@@ -41,7 +41,7 @@ static const struct record_field capsule_fields[] = {
     FIELD(capsule, thread_id, FIELD_ID, 0, 128),
     FIELD(capsule, replay_of, FIELD_ID, 0, 128),
     FIELD(capsule, question, FIELD_TEXT, 0, QUESTION_MAX_BYTES),
-    FIELD(capsule, error_json, FIELD_JSON, 0, 64 * KB),
+    FIELD(capsule, error_json, FIELD_JSON, 0, ERROR_JSON_MAX),
     FIELD(capsule, timings_json, FIELD_JSON, 0, 16 * KB),
     FIELD(capsule, usage_json, FIELD_JSON, 0, 16 * KB),
     FIELD(capsule, limits_json, FIELD_JSON, FIELD_HEAVY, 64 * KB),

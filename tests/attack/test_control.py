@@ -42,6 +42,14 @@ def test_whatever_a_cell_says_leaves_a_capsule(server, bob, name):
     assert "level=error" not in server.log.read_text()
 
 
+def test_an_error_as_long_as_its_code(server, bob):
+    """The line of a syntax error is part of its message; so is what an exception was given."""
+    for code in ("(" * 500_000, "raise ValueError('\\x01' * 900_000)"):
+        said = python(server, code)
+        assert (said.status, said.json["result"]["verdict"]) == (200, "error"), said.body[:300]
+        assert server.get(f"/runs/{said.json['run_id']}", key=ALICE).json["verdict"] == "error"
+
+
 def test_ready_counts_once(server, bob):
     """A second one is dropped: nobody is told that the jail lacks a layer."""
     said = python(server, FRAMES + "say(frame('ready', {'version': 2, 'missing': 'seccomp,landlock'}, 0))\n'on'")
