@@ -34,6 +34,8 @@
 #define HTTP_HEADERS_MAX 16384       /* 431, of the request line and all headers together */
 #define HTTP_BODY_MAX (1024u * 1024) /* 413, of a JSON body whose route names no maximum */
 #define HTTP_BODY_VALUES_MAX 200000u /* 413, of values in a JSON body; each takes some 60 bytes */
+#define HTTP_HELD_MAX (256u << 20)      /* 503, of memory for bodies, of all requests … */
+#define HTTP_HELD_OWNER_MAX (64u << 20) /* … and of one owner's */
 #define HTTP_REQUEST_ID_SIZE 65
 
 struct http_server;

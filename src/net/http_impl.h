@@ -115,6 +115,7 @@ struct http_request {
     size_t max_body;
     struct buf body;
     json_t *json;
+    size_t held_bytes; /* of memory, for the body or its values */
     struct parsed_body *parsing; /* the body, which is being parsed beside the loop */
     bool body_paused, body_resumed;
     int64_t paused_at_ms, paused_ms; /* time that the application took, not the client */

@@ -16,6 +16,9 @@
 
 #define PARSE_AT_ONCE_MAX 16384 /* bytes: half a millisecond. Longer ones: beside the loop */
 
+#define HELD_UNCOUNTED_BYTES (256u << 10) /* a shorter body is not looked at */
+#define VALUE_BYTES 64                    /* of memory, which a value of JSON takes */
+
 /* ---- life ---- */
 
 struct http_request *request_create(struct http_conn *conn, const char *url)
@@ -502,6 +505,31 @@ static enum MHD_Result drain(struct http_request *req, size_t *len)
     return MHD_NO;
 }
 
+/*
+ * Bodies are held in memory until their requests end: as text, then as values. Whether this owner's
+ * may hold so much. False: it is answered.
+ */
+static bool may_hold(struct http_request *req, size_t bytes)
+{
+    size_t own = bytes, all = bytes;
+
+    req->held_bytes = 0;
+    if (bytes > HELD_UNCOUNTED_BYTES) {
+        for (const struct http_request *other = req->server->active; other; other = other->next) {
+            all += other->held_bytes;
+            own += other->owner == req->owner ? other->held_bytes : 0;
+        }
+    }
+    if (own <= HTTP_HELD_OWNER_MAX && all <= HTTP_HELD_MAX) {
+        req->held_bytes = bytes;
+        return true;
+    }
+    buf_finish(&req->body);
+    http_reply_busy(req, 1, "large bodies of %s requests take too much memory; try again soon",
+                    own > HTTP_HELD_OWNER_MAX ? "your" : "all");
+    return false;
+}
+
 static enum MHD_Result take_body(struct http_request *req, const char *data, size_t *len)
 {
     const struct route *route = req->match.route;
@@ -518,6 +546,8 @@ static enum MHD_Result take_body(struct http_request *req, const char *data, siz
         return drain(req, len);
     }
     if (route->body) {
+        if (!may_hold(req, req->body.len + *len))
+            return drain(req, len);
         if (buf_append(&req->body, data, *len, &e) < 0) {
             http_reply_error(req, &e);
             return drain(req, len);
@@ -551,6 +581,7 @@ struct parsed_body {
     const struct schema *schema;
     struct buf text;
     json_t *json;
+    size_t n_values;
     struct schema_report report;
     bool is_invalid; /* JSON, but not as the schema has it */
     bool is_optional, is_done;
@@ -568,7 +599,7 @@ static void parse(void *arg)
             err_set(&p->err, ERR_NO_MEMORY, "out of memory for the body");
     } else {
         (void)json_parse_within(buf_cstr(&p->text), p->text.len, HTTP_BODY_VALUES_MAX, &p->json,
-                                NULL, &p->err);
+                                &p->n_values, &p->err);
     }
     buf_finish(&p->text);
     p->is_invalid = p->json && schema_validate(p->schema, p->json, &p->report, &p->err) < 0;
@@ -577,6 +608,8 @@ static void parse(void *arg)
 static void take_parsed(struct http_request *req, struct parsed_body *p)
 {
     req->json = TAKE_PTR(p->json);
+    if (req->json && !may_hold(req, p->n_values * VALUE_BYTES))
+        return;
     if (p->is_invalid)
         reply_invalid(req, "body", &p->report, &p->err);
     else if (!req->json)

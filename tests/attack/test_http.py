@@ -32,6 +32,28 @@ def test_bodies_of_many_values(server, bob):
     assert long_turns(server) == turns
 
 
+def test_bodies_that_never_end(server, bob):
+    """All but a byte of a hundred: 64 MB of them are held, and the others are refused."""
+    size, before, ends = 8 << 20, server.status_kb("VmRSS"), []
+    head = (f"POST /runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ALICE}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {size}\r\n\r\n").encode()
+    try:
+        for _ in range(30):
+            ends.append(socket.create_connection(("127.0.0.1", server.port)))
+            ends[-1].settimeout(20)
+            try:
+                ends[-1].sendall(head + b" " * (size - 1))
+            except OSError:
+                pass  # refused before all of it was sent
+        answered = [s for s in ends[10:] if s.recv(12).endswith(b"503")]
+        assert len(answered) == 20
+        assert server.status_kb("VmRSS") - before < (400 if SANITIZED else 150) * MB
+    finally:
+        for s in ends:
+            s.close()
+    wait_until(lambda: send(server, body_with(150000)).status == 200, "she is served again")
+
+
 def test_a_large_body_is_parsed_beside_the_loop(server, bob):
     turns = long_turns(server)
     answer = send(server, body_with(150000))

@@ -144,3 +144,19 @@ def test_500_sandboxes_under_a_memory_budget_leave_nothing(tmp_path, budget):
     left_over = [path for name in ("sessions", "workspaces") for path in (server.home / name).rglob("*")]
     assert [path for path in left_over if path != server.home / "sessions" / ".uploading"] == []  # where uploads begin
     shutil.rmtree(tmp_path / "server")
+
+
+@pytest.mark.plain
+def test_runs_wait_for_the_memory_of_the_group(tmp_path, budget):
+    """Each fits; all at once would not. None dies, and so none is blamed for what others took."""
+    (budget / "memory.limit_in_bytes").write_text(str(700 << 20))
+    with Server(tmp_path / "server", RATE_LIMIT_MAX=0, RIDDLE_PRELOAD="") as server:
+        code = "import time\nheld = bytearray(b'x' * (100 << 20))\ntime.sleep(0.3)\nlen(held)"
+
+        def run(_):
+            return server.post("/sandbox/agent/quick-execute", {"code": code, "config": {"policy": "open"}}).json
+
+        with ThreadPoolExecutor(8) as clients:
+            answers = list(clients.map(run, range(8)))
+        assert [a["status"] for a in answers] == ["completed"] * 8, answers
+        assert metric(server, "riddle_kernel_places") >= 1
