@@ -128,7 +128,7 @@ export async function upload(list: Iterable<File>): Promise<void> {
 export const chooseFiles = () => document.getElementById('file')!.click();
 
 export function FileInput() {
-  return <input type="file" id="file" class="unseen" multiple tabIndex={-1} aria-label="Files to upload" accept=".csv,.tsv,.json,.ndjson,.jsonl,.parquet,.xlsx,.xls,.ods,.db,.db3,.sqlite,.sqlite3,.duckdb,.gz,.zst,.zip,.txt,.tab,.psv,.dat,.log"
+  return <input type="file" id="file" class="unseen" multiple tabIndex={-1} aria-label="Files to upload" accept=".csv,.tsv,.json,.ndjson,.jsonl,.geojson,.sql,.parquet,.xlsx,.xls,.ods,.db,.db3,.sqlite,.sqlite3,.duckdb,.gz,.zst,.zip,.txt,.tab,.psv,.dat,.log"
     onChange={event => { const input = event.currentTarget; void upload(input.files!).then(() => { input.value = ''; }); }} />;
 }
 
