@@ -293,24 +293,8 @@ static const struct route_param thread_params[] = {
 static const char events_doc[] =
     "Events: status {stage, text}, token {text}, tool_call {name, input}, step (live output), code_run {language, "
     "code, output, exec_ms}, image {png}, result, error, done.";
-static const struct route_response chat_responses[] = {
-    { 200, NULL,
-      "{assistant_message, run_id, thread_id, status, result, details, code_runs, chart, images, files, timings_ms}; "
-      "with `messages`: {reply, images} besides." },
-    { .status = 0 }
-};
-static const struct route_response thread_message_responses[] = {
-    { 200, NULL,
-      "{response, thread_id, container_state, openai_calls, total_ms, timings_ms, code_runs, result, chart, images, files}" },
-    { .status = 0 }
-};
 static const struct route_response stream_responses[] = { { 200, "text/event-stream", events_doc },
                                                           { .status = 0 } };
-static const struct route_response execute_responses[] = {
-    { 200, NULL,
-      "{thread_id, run_id, status, result, files, container_state, state_lost, timings_ms}; code that fails is a result, too." },
-    { .status = 0 }
-};
 static const struct route_response execute_stream_responses[] = {
     { 200, "text/event-stream", "Events: status, step (live output), image, result, error, done." },
     { .status = 0 }
@@ -326,14 +310,14 @@ static const struct route_response turn_responses[] = {
 
 static const struct route routes[] = {
     { HTTP_POST, "/chat", post_chat, .id = "chat", .tag = "chat", .summary = "Ask about a dataset",
-      .body = &chat_schema, .responses = chat_responses, .errors = CHAT_ERRORS,
+      .body = &chat_schema, .errors = CHAT_ERRORS,
       .max_body_bytes = RUN_BODY_MAX, .flags = ROUTE_CHAT },
     { HTTP_POST, "/chat/stream", post_chat_stream, .id = "chatStream", .tag = "chat",
       .summary = "The same, as it comes", .body = &chat_schema, .responses = stream_responses,
       .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX, .flags = ROUTE_CHAT },
     { HTTP_POST, "/thread/{thread_id}/message", post_message, .id = "sendMessage", .tag = "threads",
       .summary = "Say something in a thread", .params = thread_params, .body = &message_schema,
-      .responses = thread_message_responses, .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX,
+      .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX,
       .flags = ROUTE_CHAT },
     { HTTP_POST, "/thread/{thread_id}/message/stream", post_message_stream, .id = "streamMessage",
       .tag = "threads", .summary = "The same, as it comes", .params = thread_params,
@@ -341,7 +325,7 @@ static const struct route routes[] = {
       .max_body_bytes = RUN_BODY_MAX, .flags = ROUTE_CHAT },
     { HTTP_POST, "/thread/{thread_id}/execute", post_execute, .id = "executeInThread",
       .tag = "threads", .summary = "Run code in the kernel of a thread", .params = thread_params,
-      .body = &execute_schema, .responses = execute_responses,
+      .body = &execute_schema,
       .errors = CHAT_ERRORS | ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(TOO_LARGE),
       .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/thread/{thread_id}/execute/stream", post_execute_stream,

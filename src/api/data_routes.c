@@ -584,27 +584,6 @@ static const struct schema_field patch_fields[] = {
 };
 static const struct schema patch_schema = { .name = "DataChange", .fields = patch_fields };
 
-static const struct route_response list_responses[] = {
-    { 200, NULL,
-      "{data: [{id, name, kind, status, size_bytes, created_at?, expires_at?, thread_id?, "
-      "options?, "
-      "tables: [{name, file, rows}]}]}; "
-      "kind is `upload`, `thread` or `bundled`." },
-    { .status = 0 }
-};
-static const struct route_response one_responses[] = { { 200, NULL, "As an item of GET /data." },
-                                                       { .status = 0 } };
-static const struct route_response delete_responses[] = { { 200, NULL, "{id, status}" },
-                                                          { .status = 0 } };
-static const struct route_response table_responses[] = {
-    { 200, NULL,
-      "{id, name, file, rows, columns: [{name, type, sql_type, role, nulls, distinct, "
-      "min, max, mean?, top, histogram?, description, …}], sample_rows, report}; role is `id`, "
-      "`time`, `measure`, `category`, `flag` or `text`; a histogram has "
-      "`from`, `to` and 12 `counts`, of a sample when there are more than a million rows." },
-    { .status = 0 }
-};
-
 static const struct route_response refused_responses[] = {
     { 200, "application/octet-stream",
       "A file with the columns `line`, `reason` and `text`, streamed as those of exportTable; its "
@@ -616,22 +595,21 @@ static const struct route_response refused_responses[] = {
 
 static const struct route routes[] = {
     { HTTP_GET, "/data", get_data, .id = "listData", .tag = "data",
-      .summary = "Your data: uploads, files of threads, and the server's own sets",
-      .responses = list_responses },
+      .summary = "Your data: uploads, files of threads, and the server's own sets" },
     { HTTP_GET, "/data/{data_id}", get_one, .id = "getData", .tag = "data",
-      .summary = "One data set", .params = one_params, .responses = one_responses,
+      .summary = "One data set", .params = one_params,
       .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_PATCH, "/data/{data_id}", patch_one, .id = "changeData", .tag = "data",
       .summary = "Rename a data set, or read its file again in another way", .params = one_params,
-      .body = &patch_schema, .responses = one_responses,
+      .body = &patch_schema,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(FORBIDDEN) | ROUTE_ERR(VALIDATION) |
                 ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_DELETE, "/data/{data_id}", delete_one, .id = "deleteData", .tag = "data",
-      .summary = "Delete a data set", .params = one_params, .responses = delete_responses,
+      .summary = "Delete a data set", .params = one_params,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(FORBIDDEN) },
     { HTTP_GET, "/data/{data_id}/tables/{table}", get_table, .id = "getTable", .tag = "data",
       .summary = "A table: its columns, what is in them, and how it was read",
-      .params = table_params, .responses = table_responses,
+      .params = table_params,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_GET, "/data/{data_id}/tables/{table}/rows", get_rows, .id = "getTableRows",
       .tag = "data", .summary = "Rows of a table, a page at a time", .params = page_params,

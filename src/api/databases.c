@@ -367,9 +367,6 @@ static const struct route_param queries_params[] = {
       .in_query = true },
     { .field = { .name = NULL } },
 };
-static const struct route_response list_responses[] = {
-    { 200, NULL, "{databases: [{name, kind, writable: [table], default}]}" }, { .status = 0 }
-};
 const struct route_response database_query_responses[] = {
     { 200, NULL,
       "{query, parameters, results: [{column: value}], count, columns, types, truncated, "
@@ -382,18 +379,11 @@ const struct route_response database_schema_responses[] = {
       "column_default}]}, total_tables}, timestamp}" },
     { .status = 0 }
 };
-static const struct route_response queries_responses[] = {
-    { 200, NULL,
-      "{queries: [{query_id, created_at, database, thread_id, run_id, sql, parameters, verdict, "
-      "error, row_count, exec_time_ms, wrote}], next}: newest first." },
-    { .status = 0 }
-};
 
 static const struct route routes[] = {
     { HTTP_GET, "/databases", list_databases, .id = "listDatabases", .tag = "databases",
       .summary = "Databases that can be asked",
-      .doc = "Those of the setting DATABASES. Addresses and credentials are not shown.",
-      .responses = list_responses },
+      .doc = "Those of the setting DATABASES. Addresses and credentials are not shown." },
     { HTTP_GET, "/databases/{name}/schema", get_schema, .id = "getDatabaseSchema",
       .tag = "databases", .summary = "Tables and columns of a database", .params = schema_params,
       .responses = database_schema_responses, .errors = DATABASE_ERRORS },
@@ -406,7 +396,6 @@ static const struct route routes[] = {
       .errors = DATABASE_ERRORS },
     { HTTP_GET, "/databases/{name}/queries", list_queries, .id = "listDatabaseQueries",
       .tag = "databases", .summary = "Log of your queries", .params = queries_params,
-      .responses = queries_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_POST, "/sandbox/{sandbox_id}/database/query", query_for_sandbox,
       .id = "querySandboxDatabase", .tag = "sandboxes", .summary = "Ask a database for a sandbox",

@@ -119,26 +119,12 @@ static const struct route_param params[] = {
                  .doc = "A dataset, or the `file_id` of an upload." } },
     { .field = { .name = NULL } },
 };
-static const struct route_response list_responses[] = {
-    { 200, NULL,
-      "{datasets: [{id, name, description, prompts, version_hash}]}: the server's, then your uploads. "
-      "`prompts` are those that were written; the schema of an upload has some made from its columns." },
-    { .status = 0 }
-};
-static const struct route_response schema_responses[] = {
-    { 200, NULL,
-      "Files, columns with types, ranges and frequent values, relationships, sample rows; what was "
-      "written about them, `notes` and `metrics`, and your own `words`; `prompts`, questions to "
-      "try: those of the registry, else made from the columns, and all of them work." },
-    { .status = 0 }
-};
 
 static const struct route routes[] = {
     { HTTP_GET, "/datasets", get_datasets, .id = "listDatasets", .tag = "datasets",
-      .summary = "What can be asked about", .responses = list_responses },
+      .summary = "What can be asked about" },
     { HTTP_GET, "/datasets/{dataset_id}/schema", get_schema, .id = "getDatasetSchema",
       .tag = "datasets", .summary = "Tables, columns and what is in them", .params = params,
-      .responses = schema_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
 };
 

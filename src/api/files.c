@@ -299,12 +299,6 @@ static const struct route_param download_params[] = {
     { .field = { .name = NULL } },
 };
 
-static const struct route_response upload_responses[] = { { 200, NULL, "Stored." },
-                                                          { .status = 0 } };
-static const struct route_response clear_responses[] = { { 200, NULL, "{status}" },
-                                                         { .status = 0 } };
-static const struct route_response list_responses[] = { { 200, NULL, "What there is." },
-                                                        { .status = 0 } };
 static const struct route_response download_responses[] = {
     { 200, "application/octet-stream", "The file." }, { .status = 0 }
 };
@@ -315,16 +309,16 @@ static const struct route routes[] = {
       .doc =
           "Code sees them at /data, read-only. Data files, workbooks and databases become tables "
           "if they can be read as such.",
-      .consumes = "multipart/form-data", .form = &form_schema, .responses = upload_responses,
+      .consumes = "multipart/form-data", .form = &form_schema,
       .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNSUPPORTED_MEDIA),
       .on_headers = receive_headers, .on_body = intake_body },
     { HTTP_POST, "/files/clear", clear_files, .id = "clearSessionFiles", .tag = "files",
       .summary = "Remove a session's uploaded files",
       .doc = "What code left in /workspace stays as long as its sandbox.", .body = &clear_schema,
-      .responses = clear_responses, .errors = ROUTE_ERR(VALIDATION) },
+      .errors = ROUTE_ERR(VALIDATION) },
     { HTTP_GET, "/files/list", list_files, .id = "listSessionFiles", .tag = "files",
       .summary = "A session's files, uploaded and left by code", .params = list_params,
-      .responses = list_responses, .errors = ROUTE_ERR(VALIDATION) },
+      .errors = ROUTE_ERR(VALIDATION) },
     { HTTP_GET, "/files/download", session_download, .id = "downloadSessionFile", .tag = "files",
       .summary = "A file of a session", .params = download_params, .responses = download_responses,
       .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(NOT_FOUND) },

@@ -47,23 +47,17 @@ static const struct route_param thread_params[] = {
                  .doc = "The id of a thread." } },
     { .field = { .name = NULL } },
 };
-static const struct route_response responses[] = {
-    { 200, NULL,
-      "{status: answered}. Code that waits says so in its stream: a `status` (`progress` in a "
-      "thread's) with the stage `input` and the `prompt`." },
-    { .status = 0 }
-};
 
 #define INPUT_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(CONFLICT))
 
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/input", post_thread_input, .id = "answerThreadInput",
       .tag = "threads", .summary = "Answer input() of the code that runs in a thread",
-      .params = thread_params, .body = &input_schema, .responses = responses,
+      .params = thread_params, .body = &input_schema,
       .errors = INPUT_ERRORS },
     { HTTP_POST, "/sandbox/{sandbox_id}/input", post_sandbox_input, .id = "answerSandboxInput",
       .tag = "sandboxes", .summary = "Answer input() of the code that runs in a sandbox",
-      .params = sandbox_params, .body = &input_schema, .responses = responses,
+      .params = sandbox_params, .body = &input_schema,
       .errors = INPUT_ERRORS },
 };
 

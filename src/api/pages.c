@@ -69,14 +69,10 @@ static const struct route_param thread_params[] = {
                  .doc = "The `thread_id` of a thread." } },
     { .field = { .name = NULL } },
 };
-static const struct route_response root_responses[] = {
-    { 200, NULL, "{status, version, ui, docs, endpoints}; to a browser, the page." },
-    { .status = 0 }
-};
 
 static const struct route routes[] = {
     { HTTP_GET, "/", get_root, .id = "root", .tag = "server", .summary = "Where things are",
-      .responses = root_responses, .flags = ROUTE_PUBLIC | ROUTE_NAVIGABLE },
+      .flags = ROUTE_PUBLIC | ROUTE_NAVIGABLE },
     { HTTP_GET, "/ui", get_page, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC | ROUTE_NAVIGABLE },
     { HTTP_GET, "/t/{thread_id}", get_page, .params = thread_params,
       .flags = ROUTE_HIDDEN | ROUTE_PUBLIC | ROUTE_NAVIGABLE },

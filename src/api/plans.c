@@ -75,12 +75,10 @@ static void post_compile(struct http_request *req)
         http_reply_json(req, 200, json_pack("{s:s, s:O}", "sql", buf_cstr(&sql), "plan", plan));
 }
 
-static const struct route_response responses[] = { { 200, NULL, "{sql, plan}" }, { .status = 0 } };
-
 static const struct route routes[] = {
     { HTTP_POST, "/plans/compile", post_compile, .id = "compilePlan", .tag = "plans",
       .summary = "Check a plan against its dataset and show its SQL", .body = &compile_schema,
-      .responses = responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) },
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) },
 };
 
 const struct route_table plan_routes = { routes, ARRAY_SIZE(routes) };

@@ -619,22 +619,10 @@ static const struct route_param list_params[] = {
     { .field = { .name = NULL } },
 };
 
-static const struct route_response run_responses[] = {
-    { 200, NULL, "How it went; a failing run is a result, too." }, { .status = 0 }
-};
 static const struct route_response stream_responses[] = {
     { 200, "text/event-stream",
       "Events: status, step (live output), image, result (a RunResponse), error, done." },
     { .status = 0 }
-};
-static const struct route_response capsule_responses[] = {
-    { 200, NULL, "The capsule: what ran, on what, and what came of it." }, { .status = 0 }
-};
-static const struct route_response list_responses[] = {
-    { 200, NULL, "{runs: […], next}: newest first." }, { .status = 0 }
-};
-static const struct route_response status_responses[] = {
-    { 200, NULL, "{run_id, status}; `not_found` for an unknown id." }, { .status = 0 }
 };
 static const struct route_response cancel_responses[] = {
     { 200, NULL, "Its capsule is deleted." },
@@ -647,17 +635,17 @@ static const struct route_response cancel_responses[] = {
 static const struct route routes[] = {
     { HTTP_POST, "/runs", post_run, .id = "createRun", .tag = "runs",
       .summary = "Run SQL, a plan or Python on a dataset", .body = &run_schema,
-      .responses = run_responses, .errors = RUN_ERRORS, .max_body_bytes = RUN_BODY_MAX },
+      .errors = RUN_ERRORS, .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/runs/stream", post_run_stream, .id = "streamRun", .tag = "runs",
       .summary = "The same, with live output", .body = &run_schema, .responses = stream_responses,
       .errors = RUN_ERRORS, .max_body_bytes = RUN_BODY_MAX },
     { HTTP_GET, "/runs", list_runs, .id = "listRuns", .tag = "runs",
-      .summary = "Your runs, newest first", .params = list_params, .responses = list_responses },
+      .summary = "Your runs, newest first", .params = list_params },
     { HTTP_GET, "/runs/{run_id}", get_run, .id = "getRun", .tag = "runs",
-      .summary = "A run and its capsule", .params = run_params, .responses = capsule_responses,
+      .summary = "A run and its capsule", .params = run_params,
       .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_GET, "/runs/{run_id}/status", get_status, .id = "getRunStatus", .tag = "runs",
-      .summary = "How far a run is", .params = run_params, .responses = status_responses },
+      .summary = "How far a run is", .params = run_params },
     { HTTP_DELETE, "/runs/{run_id}", delete_run, .id = "cancelRun", .tag = "runs",
       .summary = "Cancel a run in flight, or delete what is kept of one", .params = delete_params,
       .responses = cancel_responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) },

@@ -377,22 +377,6 @@ static const struct route_response stream_responses[] = {
       "Closing the stream stops the execution." },
     { .status = 0 }
 };
-static const struct route_response command_responses[] = {
-    { 200, NULL,
-      "{debug_id, status: running | paused | waiting | stopping, …}, or what was asked for: "
-      "evaluate and set "
-      "{type, repr, size?, children, json?}, variables {variables}, stack {frames}, breakpoints "
-      "{breakpoints: [{id, line, verified, message?}]}" },
-    { .status = 0 }
-};
-
-static const struct route_response dap_responses[] = {
-    { 200, NULL,
-      "{token, port, expires_in, configuration, websocket}: the token works once, in `attach` or "
-      "`launch` of the Debug Adapter Protocol, at that port or at the WebSocket with this path; "
-      "`configuration` is an entry of launch.json" },
-    { .status = 0 }
-};
 
 static const struct route_response websocket_responses[] = {
     { 101, NULL,
@@ -411,12 +395,12 @@ static const struct route routes[] = {
       .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/sandbox/{sandbox_id}/debug/{debug_id}", post_command, .id = "commandDebugger",
       .tag = "sandboxes", .summary = "Control a debugged execution", .params = command_params,
-      .body = &command_schema, .responses = command_responses,
+      .body = &command_schema,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) |
                 ROUTE_ERR(CONFLICT) },
     { HTTP_POST, "/sandbox/{sandbox_id}/dap", post_dap, .id = "offerDebugger", .tag = "sandboxes",
       .summary = "Let an editor step through code in a sandbox", .params = sandbox_params,
-      .body = &dap_schema, .responses = dap_responses,
+      .body = &dap_schema,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) |
                 ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(RATE_LIMITED),
       .max_body_bytes = RUN_BODY_MAX },

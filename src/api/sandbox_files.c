@@ -320,16 +320,8 @@ static const struct route_param file_params[] = {
                  .doc = "Below /workspace, the directory that code starts in." } },
     { .field = { .name = NULL } },
 };
-static const struct route_response list_responses[] = {
-    { 200, NULL, "{sandbox_id, files: [{path, size, modified}]}" }, { .status = 0 }
-};
 static const struct route_response get_responses[] = {
     { 200, "application/octet-stream", "The file." }, { .status = 0 }
-};
-static const struct route_response put_responses[] = { { 200, NULL, "{sandbox_id, path, size}" },
-                                                       { .status = 0 } };
-static const struct route_response delete_responses[] = {
-    { 200, NULL, "{sandbox_id, path, deleted}" }, { .status = 0 }
 };
 
 #define FILE_ERRORS                                                                                \
@@ -339,17 +331,17 @@ static const struct route_response delete_responses[] = {
 static const struct route routes[] = {
     { HTTP_GET, "/sandbox/{sandbox_id}/files", list_files, .id = "listSandboxFiles",
       .tag = "sandboxes", .summary = "Files of a sandbox", .params = sandbox_params,
-      .responses = list_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+      .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_GET, "/sandbox/{sandbox_id}/files/{path...}", get_file, .id = "getSandboxFile",
       .tag = "sandboxes", .summary = "A file of a sandbox", .params = file_params,
       .responses = get_responses, .errors = FILE_ERRORS },
     { HTTP_PUT, "/sandbox/{sandbox_id}/files/{path...}", put_file, .id = "putSandboxFile",
       .tag = "sandboxes", .summary = "Write a file into a sandbox", .params = file_params,
-      .consumes = "*", .responses = put_responses, .errors = FILE_ERRORS, .on_headers = put_headers,
+      .consumes = "*", .errors = FILE_ERRORS, .on_headers = put_headers,
       .on_body = put_body },
     { HTTP_DELETE, "/sandbox/{sandbox_id}/files/{path...}", delete_file, .id = "deleteSandboxFile",
       .tag = "sandboxes", .summary = "Remove a file of a sandbox", .params = file_params,
-      .responses = delete_responses, .errors = FILE_ERRORS },
+      .errors = FILE_ERRORS },
 };
 
 const struct route_table sandbox_file_routes = { routes, ARRAY_SIZE(routes) };

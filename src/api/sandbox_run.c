@@ -371,14 +371,6 @@ static const struct route_param analyze_params[] = {
                      "A data set or upload; when missing the first data set with such a table." } },
     { .field = { .name = NULL } },
 };
-static const struct route_response execute_responses[] = {
-    { 200, NULL,
-      "{execution_id, sandbox_id, status: completed, failed, timeout or cancelled, result, stdout, "
-      "stderr, error, execution_time, debug_info, timestamp, error_details, files, outputs, "
-      "state_lost}; code that fails is an answer, too. "
-      "The execution is a run: GET /runs/{execution_id}." },
-    { .status = 0 }
-};
 static const struct route_response stream_responses[] = {
     { 200, "text/event-stream", "Events: status, step (live output), image, result, error, done." },
     { .status = 0 }
@@ -391,7 +383,7 @@ static const struct route_response stream_responses[] = {
 static const struct route routes[] = {
     { HTTP_POST, "/sandbox/{sandbox_id}/execute", post_execute, .id = "executeInSandbox",
       .tag = "sandboxes", .summary = "Run code in a sandbox", .params = sandbox_params,
-      .body = &execute_schema, .responses = execute_responses, .errors = RUN_ERRORS,
+      .body = &execute_schema, .errors = RUN_ERRORS,
       .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/sandbox/{sandbox_id}/execute/stream", post_execute_stream,
       .id = "streamExecuteInSandbox", .tag = "sandboxes", .summary = "The same, with live output",
@@ -399,11 +391,11 @@ static const struct route routes[] = {
       .errors = RUN_ERRORS, .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/sandbox/agent/quick-execute", post_quick, .id = "quickExecute",
       .tag = "sandboxes", .summary = "Run code in a sandbox that lives for this execution",
-      .body = &quick_schema, .responses = execute_responses, .errors = RUN_ERRORS,
+      .body = &quick_schema, .errors = RUN_ERRORS,
       .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/sandbox/agent/analyze-data", post_analyze, .id = "analyzeData",
       .tag = "sandboxes", .summary = "Look at a table", .params = analyze_params,
-      .responses = execute_responses, .errors = RUN_ERRORS },
+      .errors = RUN_ERRORS },
 };
 
 const struct route_table sandbox_run_routes = { routes, ARRAY_SIZE(routes) };

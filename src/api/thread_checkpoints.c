@@ -224,37 +224,6 @@ static const struct route_param sandbox_checkpoint_params[] = {
     CHECKPOINT_PARAM,
     { .field = { .name = NULL } },
 };
-static const struct route_response make_responses[] = {
-    { 200, NULL, "{thread_id, checkpoint_id, name, created_at, message_count, bytes}" },
-    { .status = 0 }
-};
-static const struct route_response list_responses[] = {
-    { 200, NULL,
-      "{thread_id, checkpoints: [{checkpoint_id, name, created_at, message_count, bytes}]}, the "
-      "oldest first" },
-    { .status = 0 }
-};
-static const struct route_response back_responses[] = {
-    { 200, NULL, "The checkpoint with `messages_after`: so many later messages are history only." },
-    { .status = 0 }
-};
-static const struct route_response drop_responses[] = {
-    { 200, NULL, "{thread_id, checkpoint_id, deleted}" }, { .status = 0 }
-};
-static const struct route_response sandbox_make_responses[] = {
-    { 200, NULL, "{sandbox_id, checkpoint_id, name, created_at, bytes}" }, { .status = 0 }
-};
-static const struct route_response sandbox_list_responses[] = {
-    { 200, NULL,
-      "{sandbox_id, checkpoints: [{checkpoint_id, name, created_at, bytes}]}, the oldest first" },
-    { .status = 0 }
-};
-static const struct route_response sandbox_back_responses[] = {
-    { 200, NULL, "The checkpoint and its `sandbox_id`." }, { .status = 0 }
-};
-static const struct route_response sandbox_drop_responses[] = {
-    { 200, NULL, "{sandbox_id, checkpoint_id, deleted}" }, { .status = 0 }
-};
 
 #define MAKE_ERRORS                                                                                \
     (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE))
@@ -263,34 +232,34 @@ static const struct route_response sandbox_drop_responses[] = {
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/checkpoint", post_checkpoint, .id = "checkpointThread",
       .tag = "threads", .summary = "Keep the present variables of a thread to go back to",
-      .params = thread_params, .body = &make_schema, .responses = make_responses,
+      .params = thread_params, .body = &make_schema,
       .errors = MAKE_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_GET, "/thread/{thread_id}/checkpoints", get_checkpoints, .id = "listCheckpoints",
       .tag = "threads", .summary = "Checkpoints of a thread", .params = thread_params,
-      .responses = list_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+      .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_POST, "/thread/{thread_id}/rollback", post_rollback, .id = "rollbackThread",
       .tag = "threads", .summary = "Set the variables of a thread back to a checkpoint",
-      .params = thread_params, .body = &back_schema, .responses = back_responses,
+      .params = thread_params, .body = &back_schema,
       .errors = BACK_ERRORS },
     { HTTP_DELETE, "/thread/{thread_id}/checkpoints/{checkpoint_id}", delete_checkpoint,
       .id = "deleteCheckpoint", .tag = "threads", .summary = "Delete a checkpoint",
-      .params = checkpoint_params, .responses = drop_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+      .params = checkpoint_params, .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_POST, "/sandbox/{sandbox_id}/checkpoint", post_checkpoint, .id = "checkpointSandbox",
       .tag = "sandboxes", .summary = "Keep the present variables of a sandbox to go back to",
-      .params = sandbox_params, .body = &make_schema, .responses = sandbox_make_responses,
+      .params = sandbox_params, .body = &make_schema,
       .errors = MAKE_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_GET, "/sandbox/{sandbox_id}/checkpoints", get_checkpoints,
       .id = "listSandboxCheckpoints", .tag = "sandboxes", .summary = "Checkpoints of a sandbox",
-      .params = sandbox_params, .responses = sandbox_list_responses,
+      .params = sandbox_params,
       .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_POST, "/sandbox/{sandbox_id}/rollback", post_rollback, .id = "rollbackSandbox",
       .tag = "sandboxes", .summary = "Set the variables of a sandbox back to a checkpoint",
-      .params = sandbox_params, .body = &back_schema, .responses = sandbox_back_responses,
+      .params = sandbox_params, .body = &back_schema,
       .errors = BACK_ERRORS },
     { HTTP_DELETE, "/sandbox/{sandbox_id}/checkpoints/{checkpoint_id}", delete_checkpoint,
       .id = "deleteSandboxCheckpoint", .tag = "sandboxes",
       .summary = "Delete a checkpoint of a sandbox", .params = sandbox_checkpoint_params,
-      .responses = sandbox_drop_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+      .errors = ROUTE_ERR(NOT_FOUND) },
 };
 
 const struct route_table checkpoint_routes = { routes, ARRAY_SIZE(routes) };

@@ -246,22 +246,13 @@ static const struct schema_field add_fields[] = {
 };
 static const struct schema add_schema = { .name = "ThreadData", .fields = add_fields };
 
-static const struct route_response responses[] = {
-    { 200, NULL,
-      "{thread_id, datasets, file_ids, files: [{name, table, path?}]}: what the thread has now. "
-      "SQL sees it from the next statement; a Python kernel with variables is kept and gets "
-      "new files in its working directory." },
-    { .status = 0 }
-};
-
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/data", post_data, .id = "addThreadData", .tag = "threads",
       .summary = "Give data sets to a thread", .params = add_params, .body = &add_schema,
-      .responses = responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_DELETE, "/thread/{thread_id}/data/{data_id}", delete_data, .id = "removeThreadData",
       .tag = "threads", .summary = "Take a data set from a thread", .params = remove_params,
-      .responses = responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(UNAVAILABLE) },
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(UNAVAILABLE) },
 };
 
 const struct route_table thread_data_routes = { routes, ARRAY_SIZE(routes) };

@@ -97,13 +97,11 @@ static const struct route_param params[] = {
                  .doc = "The `thread_id` of a thread." } },
     { .field = { .name = NULL } },
 };
-static const struct route_response responses[] = { { 200, NULL, "{thread_id, title, pinned}" },
-                                                   { .status = 0 } };
 
 static const struct route routes[] = {
     { HTTP_PATCH, "/thread/{thread_id}", patch_thread, .id = "editThread", .tag = "threads",
       .summary = "Rename or pin a thread", .params = params, .body = &edit_schema,
-      .responses = responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) },
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) },
 };
 
 const struct route_table thread_edit_routes = { routes, ARRAY_SIZE(routes) };

@@ -238,20 +238,8 @@ static const struct route_param put_params[] = {
                  .doc = "`data` of the thread that the image was of." } },
     { .field = { .name = NULL } },
 };
-static const struct route_response export_responses[] = {
-    { 200, NULL,
-      "{thread_id, datasets, file_ids, data, image_bytes, not_kept, not_elsewhere}: `data` names "
-      "the version of its data, `not_kept` says why there is no image of its variables, "
-      "`not_elsewhere` which of them only this server can bring back." },
-    { .status = 0 }
-};
 static const struct route_response get_responses[] = {
     { 200, "application/octet-stream", "The image." }, { .status = 0 }
-};
-static const struct route_response put_responses[] = { { 200, NULL, "{thread_id, has_variables}" },
-                                                       { .status = 0 } };
-static const struct route_response messages_responses[] = {
-    { 200, NULL, "{thread_id, message_count}" }, { .status = 0 }
 };
 
 #define ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE))
@@ -259,18 +247,18 @@ static const struct route_response messages_responses[] = {
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/export", post_export, .id = "exportThread", .tag = "threads",
       .summary = "What a file of a thread needs beside its messages and files",
-      .params = thread_params, .responses = export_responses, .errors = ERRORS },
+      .params = thread_params, .errors = ERRORS },
     { HTTP_GET, "/thread/{thread_id}/image", get_image, .id = "getThreadImage", .tag = "threads",
       .summary = "The image of a thread that is cold", .params = thread_params,
       .responses = get_responses, .errors = ERRORS },
     { HTTP_PUT, "/thread/{thread_id}/image", put_image, .id = "putThreadImage", .tag = "threads",
       .summary = "Give a thread without variables an image", .params = put_params,
-      .consumes = "application/octet-stream", .responses = put_responses,
+      .consumes = "application/octet-stream",
       .errors = ERRORS | ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE), .flags = ROUTE_NEED_LENGTH,
       .on_headers = put_headers, .on_body = put_body },
     { HTTP_POST, "/thread/{thread_id}/messages", post_messages, .id = "importMessages",
       .tag = "threads", .summary = "Append messages that a thread elsewhere had",
-      .params = thread_params, .body = &messages_schema, .responses = messages_responses,
+      .params = thread_params, .body = &messages_schema,
       .errors = ERRORS | ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE) },
 };
 

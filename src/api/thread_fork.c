@@ -150,18 +150,6 @@ static const struct route_param params[] = {
                  .doc = "The `thread_id` of a thread." } },
     { .field = { .name = NULL } },
 };
-static const struct route_response responses[] = {
-    { 200, NULL,
-      "{thread_id, forked_from, title, message_count, has_variables, not_kept}: the new thread. "
-      "`not_kept` says why variables are not in it." },
-    { .status = 0 }
-};
-static const struct route_response sandbox_responses[] = {
-    { 200, NULL,
-      "{sandbox_id, forked_from, has_variables, not_kept}: the new sandbox, on the same terms. "
-      "`not_kept` says why variables are not in it." },
-    { .status = 0 }
-};
 
 #define FORK_ERRORS                                                                                \
     (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNAVAILABLE))
@@ -169,10 +157,10 @@ static const struct route_response sandbox_responses[] = {
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/fork", post_fork, .id = "forkThread", .tag = "threads",
       .summary = "Make a new thread that goes on from the present state of this one",
-      .params = params, .responses = responses, .errors = FORK_ERRORS },
+      .params = params, .errors = FORK_ERRORS },
     { HTTP_POST, "/sandbox/{sandbox_id}/fork", post_fork, .id = "forkSandbox", .tag = "sandboxes",
       .summary = "Make a new sandbox that goes on from the present state of this one",
-      .params = sandbox_params, .responses = sandbox_responses, .errors = FORK_ERRORS },
+      .params = sandbox_params, .errors = FORK_ERRORS },
 };
 
 const struct route_table thread_fork_routes = { routes, ARRAY_SIZE(routes) };

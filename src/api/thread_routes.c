@@ -581,82 +581,39 @@ static const struct route_param list_params[] = {
     { .field = { .name = NULL } },
 };
 
-static const struct route_response stop_responses[] = {
-    { 200, NULL, "{thread_id, stopped}: how many turns and executions are being stopped." },
-    { .status = 0 }
-};
-static const struct route_response new_responses[] = {
-    { 200, NULL,
-      "{thread_id, container_status, workspace, attached_files, dataset_id, prompts, timings_ms}" },
-    { .status = 0 }
-};
-static const struct route_response status_responses[] = {
-    { 200, NULL,
-      "{thread_id, sandbox_status: hot, warm (frozen) or cold, sandbox: {state, has_variables, "
-      "bytes (of its image), since, last_move, last_move_ms}, message_count, forked_from, "
-      "datasets, file_ids (null: it was made without a word about them)}" },
-    { .status = 0 }
-};
-static const struct route_response move_responses[] = {
-    { 200, NULL,
-      "{thread_id, sandbox_status, sandbox: {state, has_variables, since, last_move, "
-      "last_move_ms}}" },
-    { .status = 0 }
-};
-static const struct route_response history_responses[] = {
-    { 200, NULL, "{thread_id, messages: [{role, content}]}, oldest first" }, { .status = 0 }
-};
-static const struct route_response messages_responses[] = {
-    { 200, NULL,
-      "{thread_id, messages: [{id, created_at, dataset_id, role, content, run_id, metadata}]}, oldest first" },
-    { .status = 0 }
-};
-static const struct route_response threads_responses[] = {
-    { 200, NULL,
-      "{threads: {id: {message_count, sandbox_status, bytes (of its image), cached, title, "
-      "updated_at, pinned}}, order, "
-      "next}" },
-    { .status = 0 }
-};
-static const struct route_response delete_responses[] = { { 200, NULL, "{thread_id, deleted}" },
-                                                          { .status = 0 } };
-
 #define THREAD_ERRORS                                                                              \
     (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) | ROUTE_ERR(CONFLICT))
 
 static const struct route routes[] = {
     { HTTP_POST, "/thread/new", post_thread, .id = "createThread", .tag = "threads",
-      .summary = "Begin a thread", .body = &new_schema, .responses = new_responses,
+      .summary = "Begin a thread", .body = &new_schema,
       .errors = THREAD_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_POST, "/thread/{thread_id}/stop", post_stop, .id = "stopThread", .tag = "threads",
       .summary = "Stop what runs and waits in a thread", .params = thread_params,
-      .responses = stop_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+      .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_POST, "/thread/{thread_id}/freeze", post_freeze, .id = "freezeThread", .tag = "threads",
       .summary = "Freeze the kernel of a thread: it keeps its variables and uses no processor",
-      .params = thread_params, .responses = move_responses,
+      .params = thread_params,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_POST, "/thread/{thread_id}/cool", post_cool, .id = "coolThread", .tag = "threads",
       .summary = "Write the kernel of a thread to a file and end it: the next code goes on with it",
-      .params = thread_params, .responses = move_responses,
+      .params = thread_params,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_POST, "/thread/{thread_id}/wake", post_wake, .id = "wakeThread", .tag = "threads",
       .summary = "Thaw the kernel of a thread, or start one", .params = thread_params,
-      .responses = move_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_GET, "/thread/{thread_id}/status", get_status, .id = "getThreadStatus", .tag = "threads",
-      .summary = "A thread and its sandbox", .params = thread_params, .responses = status_responses,
+      .summary = "A thread and its sandbox", .params = thread_params,
       .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_GET, "/thread/{thread_id}/history", get_history, .id = "getThreadHistory",
       .tag = "threads", .summary = "Who said what", .params = thread_params,
-      .responses = history_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+      .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_GET, "/threads", list_threads, .id = "listThreads", .tag = "threads",
-      .summary = "Your threads, the last used first", .params = list_params,
-      .responses = threads_responses },
+      .summary = "Your threads, the last used first", .params = list_params },
     { HTTP_GET, "/threads/{thread_id}/messages", get_messages, .id = "listMessages",
-      .tag = "threads", .summary = "Messages with their runs", .params = messages_params,
-      .responses = messages_responses },
+      .tag = "threads", .summary = "Messages with their runs", .params = messages_params },
     { HTTP_DELETE, "/thread/{thread_id}", delete_thread, .id = "deleteThread", .tag = "threads",
-      .summary = "Forget a thread", .params = thread_params, .responses = delete_responses,
+      .summary = "Forget a thread", .params = thread_params,
       .errors = ROUTE_ERR(NOT_FOUND) },
 };
 

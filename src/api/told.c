@@ -83,14 +83,11 @@ static const struct route_param params[] = {
                  .doc = "A dataset, or the `file_id` of an upload." } },
     { .field = { .name = NULL } },
 };
-static const struct route_response responses[] = {
-    { 200, NULL, "{id, words}: all that you wrote about it." }, { .status = 0 }
-};
 
 static const struct route routes[] = {
     { HTTP_PATCH, "/datasets/{dataset_id}", patch_dataset, .id = "describeDataset",
       .tag = "datasets", .summary = "Describe a dataset, its columns, units and metrics",
-      .params = params, .body = &words_schema, .responses = responses,
+      .params = params, .body = &words_schema,
       .doc = "Your words reach models and the planner in every thread of yours, and nobody else's.",
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
 };

@@ -298,17 +298,10 @@ static const struct route_response post_responses[] = {
     { 202, NULL, "With `wait=false`: stored, and being read." },
     { .status = 0 }
 };
-static const struct route_response get_responses[] = { { 200, NULL, "How it stands." },
-                                                       { .status = 0 } };
-static const struct route_response list_responses[] = {
-    { 200, NULL, "{uploads: […], next}: newest first." }, { .status = 0 }
-};
 static const struct route_response event_responses[] = {
     { 200, "text/event-stream", "Events: status (an Upload) whenever it gets on, error, done." },
     { .status = 0 }
 };
-static const struct route_response delete_responses[] = { { 200, NULL, "{message, file_id}" },
-                                                          { .status = 0 } };
 
 static const struct route routes[] = {
     { HTTP_POST, "/upload", upload_files, .id = "uploadFiles", .tag = "uploads",
@@ -322,16 +315,16 @@ static const struct route routes[] = {
                 ROUTE_ERR(UNAVAILABLE),
       .on_headers = receive_headers, .on_body = intake_body },
     { HTTP_GET, "/uploads", list_uploads, .id = "listUploads", .tag = "uploads",
-      .summary = "Your uploads, newest first", .params = list_params, .responses = list_responses },
+      .summary = "Your uploads, newest first", .params = list_params },
     { HTTP_GET, "/uploads/{file_id}", get_upload, .id = "getUpload", .tag = "uploads",
-      .summary = "An upload and how it gets on", .params = file_params, .responses = get_responses,
+      .summary = "An upload and how it gets on", .params = file_params,
       .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_GET, "/uploads/{file_id}/events", get_events, .id = "followUpload", .tag = "uploads",
       .summary = "The same as events, until it is ready or has failed", .params = file_params,
       .responses = event_responses, .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_DELETE, "/uploads/{file_id}", delete_upload, .id = "deleteUpload", .tag = "uploads",
       .summary = "Delete an upload", .doc = "Runs that are under way on it still finish.",
-      .params = file_params, .responses = delete_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+      .params = file_params, .errors = ROUTE_ERR(NOT_FOUND) },
 };
 
 const struct route_table upload_routes = { routes, ARRAY_SIZE(routes) };

@@ -215,16 +215,6 @@ static const struct route_param list_params[] = {
       .in_query = true },
     { .field = { .name = NULL } },
 };
-static const struct route_response verify_responses[] = {
-    { 200, NULL, "{run_id, created_at, dataset_id, question, query_mode, plan, sql, python}" },
-    { .status = 0 }
-};
-static const struct route_response remove_responses[] = {
-    { 200, NULL, "{run_id, verified: false}" }, { .status = 0 }
-};
-static const struct route_response list_responses[] = {
-    { 200, NULL, "{verified: […], next}: newest first." }, { .status = 0 }
-};
 
 static const struct route routes[] = {
     { HTTP_POST, "/runs/{run_id}/verify", verify_run, .id = "verifyRun", .tag = "runs",
@@ -233,13 +223,12 @@ static const struct route routes[] = {
           "The question and the code that answered it become an example: models are shown it with "
           "alike questions about the same dataset, "
           "and the planner answers the same question by the same code. At most 500 for a dataset.",
-      .responses = verify_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_DELETE, "/runs/{run_id}/verify", unverify_run, .id = "unverifyRun", .tag = "runs",
-      .summary = "Take a confirmation back", .params = run_params, .responses = remove_responses,
+      .summary = "Take a confirmation back", .params = run_params,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_GET, "/verified", list_verified, .id = "listVerified", .tag = "runs",
-      .summary = "Your verified questions", .params = list_params, .responses = list_responses,
+      .summary = "Your verified questions", .params = list_params,
       .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
 };
 

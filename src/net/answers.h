@@ -13,8 +13,8 @@
  * each a JSON type, "any", a name of `types`, or a literal in single quotes; what follows ": " is a
  * description. A field whose name ends in '?' may be missing. The field "*" is the type of fields
  * whose names are not known; "+" names a type whose fields this one has, too; "//" describes the
- * object. `answers` has the type of every operation's
- * success by its id, and of another status by id and status.
+ * object. `answers` has the type of every operation's success by its id, and of another status by
+ * id and status; a description there is that of the answer.
  */
 
 #include "base/json.h"

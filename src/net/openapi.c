@@ -92,6 +92,23 @@ static json_t *type_of_answer(const json_t *answers, const struct route *route, 
     return json_object_get(json_object_get(answers, "answers"), other);
 }
 
+/* A route that says nothing of its answers has one: its type, and what follows that as text. */
+static json_t *success_of(const struct route *route, const struct openapi_info *info)
+{
+    const json_t *type = type_of_answer(info->answers, route, 200);
+    const char *text = json_string_value(type), *doc = text ? strstr(text, ": ") : NULL;
+    auto_json json_t *name = doc ? json_stringn(text, (size_t)(doc - text)) : NULL;
+    json_t *answer = json_pack("{s:s}", "description", doc ? doc + 2 : "Success.");
+
+    if (type)
+        json_object_set_new(
+            answer, "content",
+            json_pack("{s:{s:o}}", "application/json", "schema",
+                      answer_type_to_json(json_object_get(info->answers, "types"),
+                                          name ? name : type)));
+    return answer;
+}
+
 static json_t *responses_of(const struct route *route, const struct openapi_info *info,
                             json_t *components)
 {
@@ -118,7 +135,7 @@ static json_t *responses_of(const struct route *route, const struct openapi_info
         json_object_set_new(responses, key, answer);
     }
     if (!route->responses)
-        json_object_set_new(responses, "200", json_pack("{s:s}", "description", "Success."));
+        json_object_set_new(responses, "200", success_of(route, info));
 
     if (route->body || route->on_body) {
         errors |= ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNSUPPORTED_MEDIA);
