@@ -21,7 +21,10 @@ bool fr_is_ranked(struct frame *f)
 bool fr_apply_ranked(struct frame *f)
 {
     f->is_plain = f->nth <= 1 && f->r.n_group == 0;
-    bool some = f->said[FM_TOP] && f->nth == 0 && !f->entity_one;
+    /* "the top pages", "the most common types": several, however many */
+    bool some = (f->said[FM_TOP] && f->nth == 0 && !f->entity_one) ||
+                (f->said[FM_COMMON] && f->nth == 0 && f->entity_many &&
+                 ONE_OF(fr_word(f, 1), "are", "were"));
     int n = f->super_n > 0 ? f->super_n : some ? SOME_ROWS : 1;
     struct nl_item by = f->by;
     bool down = f->super > 0;
