@@ -66,6 +66,8 @@ struct thread_kernel {
     bool closed, destroyed;
 };
 
+/* enum kernel_cap: what the provider can do with its kernel. */
+unsigned kernel_caps(const struct thread_kernel *k);
 /*
  * Takes one step of the table. why is the loss if variables go with it. An action that fails is
  * followed by FAILED, and err tells.
