@@ -319,6 +319,8 @@ void fr_date_filter(struct frame *f, struct nl_ref ref, int op, const char *from
 /* Whether every word was used or can be left out; tells those that were not (frame_left.c). */
 bool fr_understood(struct frame *f);
 void fr_leave_modifiers(struct frame *f);
+/* How near a word is to the nearest of a name, by use. */
+double fr_nearness(const struct nl_name *n, const struct nl_lex *lex);
 /* Whether a mention that found no use needs none. */
 bool fr_is_harmless(const struct frame *f, const struct nl_mention *m);
 /* Joins that the reading's columns need, from the anchor on. False: there is no safe way. */

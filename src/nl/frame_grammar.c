@@ -585,7 +585,7 @@ int fr_fact_table(const struct nl_schema *s)
     return found;
 }
 
-static double nearness(const struct nl_name *n, const struct nl_lex *lex)
+double fr_nearness(const struct nl_name *n, const struct nl_lex *lex)
 {
     double best = 0;
     for (int w = 0; w < n->n; w++)
@@ -627,7 +627,7 @@ void fr_find_noun(struct frame *f)
         if (!lex || !lex->is_noun || !lex->is_event || n < 4 || t->text[n - 1] != 's' ||
             t->text[n - 2] == 's' || fr_is_verb_at(f, i))
             return;
-        if (nearness(&f->s->tables[table].words, lex) < NEAR_ROWS)
+        if (fr_nearness(&f->s->tables[table].words, lex) < NEAR_ROWS)
             return;
         f->noun = i;
         f->noun_is_rows = true;
@@ -650,7 +650,7 @@ bool fr_is_done_in(const struct frame *f, int table, int from)
             continue;
         if (lex && lex->is_verb)
             return true;
-        other |= !lex || nearness(&t->words, lex) < NEAR_ROWS;
+        other |= !lex || fr_nearness(&t->words, lex) < NEAR_ROWS;
     }
     return !other;
 }

@@ -121,24 +121,15 @@ static bool is_lost_amount(const struct frame *f, int at)
 
 /* ---- words that can be left out ---- */
 
-static double nearness(const struct nl_name *n, const struct nl_lex *lex)
-{
-    double best = 0;
-    for (int w = 0; w < n->n; w++)
-        if (n->lex[w])
-            best = MAX_OF(best, nl_lex_cosine(n->lex[w], lex));
-    return best;
-}
-
 /* Whether the word belongs to what the tables are about: "workout" where there are visits. */
 static bool is_of_topic(const struct frame *f, const struct nl_lex *lex)
 {
     double best = 0;
     for (int i = 0; i < f->r.scope.n; i++) {
         const struct nl_table *t = &f->s->tables[f->r.scope.tables[i]];
-        best = MAX_OF(best, nearness(&t->words, lex));
+        best = MAX_OF(best, fr_nearness(&t->words, lex));
         for (int c = 0; c < t->n_columns; c++)
-            best = MAX_OF(best, nearness(&t->columns[c].words, lex));
+            best = MAX_OF(best, fr_nearness(&t->columns[c].words, lex));
     }
     return best >= TOPIC;
 }
@@ -154,7 +145,7 @@ static bool is_like_value(const struct frame *f, const struct nl_lex *lex)
                  v++) {
                 struct nl_name words = { .n = 0 };
                 if (nl_split_name(f->a, x->values[v], &words) >= 0 &&
-                    nearness(&words, lex) >= VALUE_LIKE)
+                    fr_nearness(&words, lex) >= VALUE_LIKE)
                     return true;
             }
         }
@@ -254,7 +245,7 @@ static bool can_do_without(const struct frame *f, int i)
         return !f->noun_is_rows && !is_like_value(f, lex);
     if (is_before_name(f, i) || is_behind_name(f, i) || is_each(f, i))
         return is_of_topic(f, lex);
-    return is_rows_noun(f, i) && nearness(&f->s->tables[f->anchor].words, lex) >= 0.4;
+    return is_rows_noun(f, i) && fr_nearness(&f->s->tables[f->anchor].words, lex) >= 0.4;
 }
 
 /* "by book category", "median workout length": seen before the rules look for the name. */

@@ -224,7 +224,9 @@ static bool compared_column(struct frame *f, int i, int after, const char *unit,
         }
         if (found == 1)
             return true;
-        if (found == 0 && only_around(f, table, f->q->t[after - 2].number, unit, ret))
+        const struct nl_token *last = &f->q->t[after - 1];
+        double n = last->is_number ? last->number : f->q->t[after - 2].number;
+        if (found == 0 && only_around(f, table, n, unit, ret))
             return true;
     }
     return !unit && !hint && implied_column(f, i, table, after, ret, ret_having);

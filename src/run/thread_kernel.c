@@ -268,7 +268,7 @@ static void note_move(struct thread_kernel *k, const char *from, const char *to)
         k->times.woke_from = from;
         k->times.woke_us = k->moved.us;
     }
-    if (k->env.moved)
+    if (k->env.moved && k->state != KERNEL_STARTING) /* a start is no move of what was there */
         k->env.moved(k->env.arg, &k->moved);
 }
 
