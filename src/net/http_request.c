@@ -496,7 +496,9 @@ static enum MHD_Result drain(struct http_request *req, size_t *len)
 {
     req->discarded += *len;
     *len = 0;
-    if (req->discarded <= (req->body_length > 0 ? HTTP_DRAIN_TOLD_MAX : HTTP_DRAIN_MAX))
+    bool told = req->body_length > 0 && req->received == 0; /* refused by its head */
+
+    if (req->discarded <= (told ? HTTP_DRAIN_TOLD_MAX : HTTP_DRAIN_MAX))
         return MHD_YES;
     if (req->response && req->error)
         reply_raw_error(req, req->status, req->error_code, req->error);

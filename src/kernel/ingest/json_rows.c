@@ -5,6 +5,7 @@
  */
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,8 +262,11 @@ static int take_names(struct rows *r, struct cursor *c, struct err *err)
         bool has = (r->named_by_first || r->names.at) && (i == 0 || take(&names, ',')) &&
                    take_value(&names, &v) && is_text(&v) && v.len > 2;
 
-        if (has ? !(r->columns[i].name = strndup(v.begin + 1, v.len - 2)) :
-                  asprintf(&r->columns[i].name, "column%zu", i) < 0)
+        int len = has ? (int)MIN_OF(v.len - 2, (size_t)INT_MAX) : 0;
+        int n = has ? asprintf(&r->columns[i].name, "%.*s", len, v.begin + 1) :
+                      asprintf(&r->columns[i].name, "column%zu", i);
+
+        if (n < 0)
             return err_set(err, ERR_NO_MEMORY, "out of memory for names");
     }
     if (r->named_by_first) {
