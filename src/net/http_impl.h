@@ -20,9 +20,7 @@
 #include "net/mhd_lib.h"
 #include "net/sse.h"
 
-/* Of a body that is read and thrown away behind an error: its length is told, or not. */
-#define HTTP_DRAIN_TOLD_MAX (8u << 20)
-#define HTTP_DRAIN_MAX (256u << 10)
+#define HTTP_DRAIN_MAX (256u * 1024) /* body that is read and thrown away behind an error */
 #define HTTP_ARENA_MAX (4u * 1024 * 1024)
 #define HTTP_SPARE_MAX 256          /* requests kept for reuse */
 #define HTTP_GZIP_MIN 1400          /* less fits into one packet anyway */

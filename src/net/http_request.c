@@ -486,7 +486,7 @@ static enum MHD_Result begin(struct http_request *req, const char *method)
      * An answer now would make MHD close the connection. A small body is drained instead; a large
      * one, or one that the client has not begun to send, is not waited for.
      */
-    if (req->has_body && (w.expect || req->body_length > (int64_t)HTTP_DRAIN_TOLD_MAX))
+    if (req->has_body && (w.expect || req->body_length > (int64_t)HTTP_DRAIN_MAX))
         return reply_queue(req);
     return MHD_YES;
 }
@@ -496,9 +496,7 @@ static enum MHD_Result drain(struct http_request *req, size_t *len)
 {
     req->discarded += *len;
     *len = 0;
-    bool told = req->body_length > 0 && req->received == 0; /* refused by its head */
-
-    if (req->discarded <= (told ? HTTP_DRAIN_TOLD_MAX : HTTP_DRAIN_MAX))
+    if (req->discarded <= HTTP_DRAIN_MAX)
         return MHD_YES;
     if (req->response && req->error)
         reply_raw_error(req, req->status, req->error_code, req->error);

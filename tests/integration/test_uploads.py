@@ -27,7 +27,7 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tight(tmp_path_factory):
     """One with small limits."""
-    with Server(tmp_path_factory.mktemp("tight"), MAX_UPLOAD_BYTES=2_000_000, UPLOAD_QUOTA_BYTES=6_000_000) as server:
+    with Server(tmp_path_factory.mktemp("tight"), MAX_UPLOAD_BYTES=2_000_000, UPLOAD_QUOTA_BYTES=7_000_000) as server:
         yield server
 
 
