@@ -53,8 +53,7 @@ struct work {
     void *arg;
 };
 
-/* Pieces of work in the background that the loop of this thread waits for. */
-static _Thread_local int n_background;
+static void background_ended(uv_async_t *handle);
 
 static int uv_failed(struct err *err, int code, const char *what)
 {
@@ -166,13 +165,30 @@ static void close_handle(uv_handle_t *h, void *arg)
         uv_close(h, NULL);
 }
 
+static void find_background(uv_handle_t *h, void *arg)
+{
+    bool *found = arg;
+
+    *found |= h->type == UV_ASYNC && !uv_is_closing(h) &&
+              ((uv_async_t *)h)->async_cb == background_ended;
+}
+
+/* Whether work in the background has yet to end. */
+static bool awaits_background(struct loop *loop)
+{
+    bool found = false;
+
+    uv_walk(&loop->uv, find_background, &found);
+    return found;
+}
+
 void loop_destroy(struct loop *loop)
 {
     if (!loop)
         return;
     while (loop->timers)
         loop_cancel(loop->timers);
-    while (n_background > 0) /* their threads are about to wake this loop */
+    while (awaits_background(loop)) /* their threads are about to wake this loop */
         uv_run(&loop->uv, UV_RUN_ONCE);
     uv_walk(&loop->uv, close_handle, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
@@ -353,7 +369,6 @@ static void background_ended(uv_async_t *handle)
 {
     struct background *b = handle->data;
 
-    n_background--;
     b->done(b->arg);
     uv_close((uv_handle_t *)handle, free_background);
 }
@@ -378,7 +393,6 @@ static int begin_background(uv_loop_t *uv, const char *owner, void (*work)(void 
         uv_close((uv_handle_t *)&b->ended, free_background);
         return err_set(err, ERR_NO_MEMORY, "no thread can be started");
     }
-    n_background++;
     return 0;
 }
 
