@@ -7,11 +7,14 @@
 
 #include "nl/frame.h"
 
-#define TOPIC 0.3 /* as near as a word of the same subject is to the names of a table */
-#define VALUE_LIKE 0.5
-#define FEW_VALUES 40
-#define LEFT_OUT_MAX 2
-#define WEAK_LINK 0.7
+/* Cosines of word vectors. */
+#define TOPIC 0.3       /* as near as a word of the same subject is to the names of a table */
+#define ROWS_CALLED 0.4 /* as near as another word for the rows is to the table's name */
+#define VALUE_LIKE 0.5  /* as near as a value that is not there is to one that is */
+
+#define FEW_VALUES 40  /* values of a column that are compared with a word */
+#define LEFT_OUT_MAX 2 /* words of a question */
+#define WEAK_LINK 0.7  /* a link with a lower score may be none */
 
 /* ---- mentions that found no use and need none ---- */
 
@@ -159,7 +162,7 @@ static bool is_plural(const char *word)
     return n > 3 && word[n - 1] == 's' && word[n - 2] != 's';
 }
 
-/* Whether anything but words that say nothing comes next. */
+/* Whether the noun phrase ends here: a comma, a phrase of the planner or a function word is next. */
 static bool ends_phrase(const struct frame *f, int i)
 {
     const struct nl_mention *next = fr_mention_of(f, i + 1);
@@ -245,7 +248,7 @@ static bool can_do_without(const struct frame *f, int i)
         return !f->noun_is_rows && !is_like_value(f, lex);
     if (is_before_name(f, i) || is_behind_name(f, i) || is_each(f, i))
         return is_of_topic(f, lex);
-    return is_rows_noun(f, i) && fr_nearness(&f->s->tables[f->anchor].words, lex) >= 0.4;
+    return is_rows_noun(f, i) && fr_nearness(&f->s->tables[f->anchor].words, lex) >= ROWS_CALLED;
 }
 
 /* "by book category", "median workout length": seen before the rules look for the name. */
