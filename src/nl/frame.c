@@ -7,6 +7,9 @@
 
 #include "nl/frame.h"
 
+#define JOINED_MAX 6
+#define WEAKER 0.1 /* as much less as a link may be worth over fewer tables */
+
 int fr_gap(const struct frame *f, const struct nl_mention *a, const struct nl_mention *b)
 {
     int n = 0;
@@ -54,7 +57,7 @@ static bool add_to_scope(struct frame *f, int table)
     bool ambiguous;
     if (nl_in_scope(sc, table))
         return true;
-    for (int i = 0; i < sc->n && sc->n < NL_SCOPE_TABLES; i++) {
+    for (int i = 0; i < sc->n && sc->n < JOINED_MAX; i++) {
         const struct nl_link_key *k = key_from(f, sc->tables[i], table, &ambiguous);
         if (ambiguous)
             return false;
@@ -65,7 +68,7 @@ static bool add_to_scope(struct frame *f, int table)
         return true;
     }
     /* by way of a third */
-    for (int mid = 0; mid < f->s->n_tables && sc->n + 1 < NL_SCOPE_TABLES; mid++) {
+    for (int mid = 0; mid < f->s->n_tables && sc->n + 1 < JOINED_MAX; mid++) {
         if (nl_in_scope(sc, mid) || !key_from(f, mid, table, &ambiguous) || ambiguous)
             continue;
         for (int i = 0; i < sc->n; i++)
@@ -388,8 +391,9 @@ static int read_as(const struct nl_schema *s, const char *question, bool other, 
     return 0;
 }
 
-int fr_read(const struct nl_schema *s, const char *question, struct arena *a, struct frame **ret,
-            bool *ret_complete, struct err *err)
+/* Both ways to take words that two columns fit. */
+static int read_both(const struct nl_schema *s, const char *question, struct arena *a,
+                     struct frame **ret, bool *ret_complete, struct err *err)
 {
     struct frame *second = NULL;
     bool complete = false, two = false;
@@ -406,6 +410,114 @@ int fr_read(const struct nl_schema *s, const char *question, struct arena *a, st
         *ret_complete = true;
     }
     return r;
+}
+
+/* ---- the same question over fewer tables ---- */
+
+static const struct nl_schema *within(const struct nl_schema *s, const struct nl_scope *scope,
+                                      struct arena *a)
+{
+    struct nl_schema *few = arena_alloc(a, sizeof(*few));
+    struct nl_link_key *keys = arena_alloc(a, sizeof(*keys) * (size_t)MAX_OF(s->n_keys, 1));
+    if (!few || !keys)
+        return NULL;
+    *few = *s;
+    few->keys = keys;
+    few->n_keys = 0;
+    few->only = scope->n == 1 ? scope->tables[0] : -1;
+    for (int t = 0; t < s->n_tables; t++)
+        if (!nl_in_scope(scope, t)) {
+            few->tables[t].n_columns = 0;
+            few->tables[t].words.n = 0;
+        }
+    for (int k = 0; k < s->n_keys; k++)
+        if (nl_in_scope(scope, s->keys[k].from_table) && nl_in_scope(scope, s->keys[k].to_table))
+            keys[few->n_keys++] = s->keys[k];
+    return few;
+}
+
+static bool is_name(const struct nl_mention *m)
+{
+    return m && (m->kind == KIND_COLUMN || m->kind == KIND_TABLE || m->kind == KIND_VALUE);
+}
+
+/* Every word that names something of all tables names something of these, and as well. */
+static bool keeps_names(const struct frame *all, const struct frame *few)
+{
+    for (int i = 0; i < all->q->n; i++) {
+        const struct nl_mention *m = fr_mention_of(all, i), *own = fr_mention_of(few, i);
+        if (is_name(m) && !(own && own->score >= m->score - WEAKER &&
+                            (own->used || fr_is_harmless(few, own))))
+            return false;
+    }
+    return few->noun < 0 && few->n_left_out == 0 && few->n_foreign_verbs == 0;
+}
+
+static double worth(const struct frame *f)
+{
+    double sum = 0;
+    for (int i = 0; i < f->m.n; i++)
+        if (is_name(&f->m.m[i]))
+            sum += (f->m.m[i].end - f->m.m[i].start) * f->m.m[i].score;
+    return sum;
+}
+
+static int read_within(const struct nl_schema *s, const char *question, struct arena *a,
+                       struct frame **ret, bool *ret_complete, struct err *err)
+{
+    struct nl_scope *scopes = arena_alloc(a, sizeof(*scopes) * NL_SCOPES_MAX);
+    struct nl_tokens *q = arena_alloc(a, sizeof(*q));
+    struct frame *best = NULL;
+    double said[NL_MAX_TABLES], first = 0, second = 0;
+    if (!scopes || !q)
+        return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    int r = nl_tokenize(question, a, q, err);
+    if (r < 0)
+        return r;
+    nl_prefer_names(s, q);
+    for (int t = 0; t < s->n_tables; t++)
+        said[t] = nl_table_mentioned(s, t, q);
+    int n = nl_find_scopes(s, q, said, a, scopes, err);
+    for (int i = 0; i < n && r >= 0; i++) {
+        const struct nl_schema *few = within(s, &scopes[i], a);
+        struct frame *f = NULL;
+        bool complete = false;
+        if (!few)
+            return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+        r = read_both(few, question, a, &f, &complete, err);
+        if (r < 0 || !complete)
+            continue;
+        double x = worth(f);
+        bool same = best && json_equal(best->plan, f->plan);
+        if (!keeps_names(*ret, f) || same || x <= first) {
+            if (!same && keeps_names(*ret, f))
+                second = MAX_OF(second, x);
+            json_decref(f->plan);
+            json_decref(f->chart);
+            continue;
+        }
+        if (best) {
+            json_decref(best->plan);
+            json_decref(best->chart);
+        }
+        second = first;
+        first = x;
+        best = f;
+    }
+    if (r < 0 || n < 0 || !best)
+        return n < 0 ? n : r;
+    *ret = best;
+    *ret_complete = true;
+    return 0;
+}
+
+int fr_read(const struct nl_schema *s, const char *question, struct arena *a, struct frame **ret,
+            bool *ret_complete, struct err *err)
+{
+    int r = read_both(s, question, a, ret, ret_complete, err);
+    if (r < 0 || *ret_complete || (*ret)->reason || s->n_tables == 1 || (*ret)->n_foreign > 0)
+        return r;
+    return read_within(s, question, a, ret, ret_complete, err);
 }
 
 /* ---- in words ---- */

@@ -95,8 +95,8 @@ static bool text_column_near(struct frame *f, int i, struct nl_ref *ret)
     for (int k = 0; k < f->m.n && table < 0; k++)
         if (f->m.m[k].kind == KIND_TABLE)
             table = f->m.m[k].table;
-    if (table < 0 && f->s->n_tables == 1)
-        table = 0;
+    if (table < 0)
+        table = f->s->only;
     if (table < 0)
         return false;
     if ((int)fr_at(f, i)->arg != FILTER_CONTAINS)

@@ -570,8 +570,8 @@ bool fr_is_subject(const struct frame *f, const struct nl_mention *m)
 
 int fr_fact_table(const struct nl_schema *s)
 {
-    int found = s->n_tables == 1 ? 0 : -1;
-    for (int t = 0; t < s->n_tables && s->n_tables > 1; t++) {
+    int found = s->only;
+    for (int t = 0; t < s->n_tables && s->only < 0; t++) {
         bool from = false, to = false;
         for (int k = 0; k < s->n_keys; k++) {
             from |= s->keys[k].from_table == t;

@@ -82,8 +82,9 @@ static bool is_rows(const struct frame *f)
     bool times = false, named = false;
     for (int k = 0; k < f->n_times; k++)
         times |= f->times[k].used;
-    for (int w = 0; w < f->s->tables[0].words.n; w++)
-        named |= f->s->tables[0].words.lex[w] != NULL;
+    const struct nl_name *name = &f->s->tables[f->s->only >= 0 ? f->s->only : 0].words;
+    for (int w = 0; w < name->n; w++)
+        named |= name->lex[w] != NULL;
     return !named || ((f->r.n_filters > 0 || times) && f->r.n_group == 0);
 }
 

@@ -364,7 +364,8 @@ int fr_link(struct frame *f, struct err *err)
     nl_prefer_names(f->s, f->q);
     f->all.n = 0;
     for (int t = 0; t < f->s->n_tables && f->all.n < NL_SCOPE_TABLES; t++)
-        f->all.tables[f->all.n++] = t;
+        if (f->s->tables[t].n_columns > 0)
+            f->all.tables[f->all.n++] = t;
     int r = nl_link_by(f->s, &f->all, f->q, &linker, f->a, &f->m, err);
     int n = 0;
     for (int i = 0; i < f->m.n && r >= 0; i++) {

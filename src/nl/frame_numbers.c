@@ -73,7 +73,7 @@ static int table_before(struct frame *f, int i)
     for (int k = i - 1; k >= 0; k--)
         if (f->m.m[k].ref.table >= 0)
             return f->m.m[k].ref.table;
-    return f->s->n_tables == 1 ? 0 : -1;
+    return f->s->only;
 }
 
 /* A word for people before the comparison. */

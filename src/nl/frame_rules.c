@@ -186,10 +186,7 @@ static void list_from_owner(struct frame *f)
 bool fr_apply_list(struct frame *f)
 {
     list_from_owner(f);
-    int t = f->head >= 0        ? f->head :
-            f->r.n_select > 0   ? f->r.select[0].ref.table :
-            f->s->n_tables == 1 ? 0 :
-                                  -1;
+    int t = f->head >= 0 ? f->head : f->r.n_select > 0 ? f->r.select[0].ref.table : f->s->only;
     for (int i = 0; i < f->r.n_filters && t < 0; i++)
         t = f->r.filters[i].ref.table;
     if (t < 0)

@@ -454,7 +454,7 @@ static void read_counts(struct frame *f)
             int at = m->end;
             while (at < f->q->n && f->q->t[at].is_stop)
                 at++;
-            if (f->s->n_tables == 1 && f->noun < 0 && at < f->q->n && !fr_mention_of(f, at) &&
+            if (f->s->only >= 0 && f->noun < 0 && at < f->q->n && !fr_mention_of(f, at) &&
                 at - m->end <= 1)
                 f->noun = at;
         } else {

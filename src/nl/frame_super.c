@@ -352,8 +352,8 @@ void fr_read_first(struct frame *f)
             table = ref.table;
         for (int k = 0; k < f->r.n_filters && table < 0; k++)
             table = f->r.filters[k].ref.table;
-        if (table < 0 && f->s->n_tables == 1)
-            table = 0;
+        if (table < 0)
+            table = f->s->only;
         if (table < 0 || (ref.table < 0 && !fr_date_column(f, table, &ref)))
             return;
         m->used = true;

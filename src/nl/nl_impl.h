@@ -22,7 +22,7 @@
 #define NL_MAX_SELECT 12
 #define NL_MAX_FILTERS 12
 #define NL_MAX_CANDIDATES 160
-#define NL_SCOPE_TABLES 6
+#define NL_SCOPE_TABLES 16
 
 /* ---- schema ---- */
 
@@ -124,6 +124,7 @@ struct nl_schema {
     const char *dataset_id;
     struct nl_table tables[NL_MAX_TABLES];
     int n_tables;
+    int only; /* the only table that has columns; -1: there are several */
     struct nl_link_key *keys;
     int n_keys, cap_keys;
     struct nl_metric metrics[NL_METRICS_MAX];

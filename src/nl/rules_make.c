@@ -129,7 +129,7 @@ bool fr_is_unfiltered(const struct frame *f)
 
 int fr_only_table(const struct frame *f)
 {
-    return f->head >= 0 ? f->head : f->s->n_tables == 1 ? 0 : -1;
+    return f->head >= 0 ? f->head : f->s->only;
 }
 
 void fr_show_row(struct frame *f, int table)
@@ -173,8 +173,8 @@ void fr_find_anchor(struct frame *f)
         f->anchor = f->counted.table;
     else if (f->head >= 0)
         f->anchor = f->head;
-    else if (f->s->n_tables == 1)
-        f->anchor = 0;
+    else if (f->s->only >= 0)
+        f->anchor = f->s->only;
     else
         for (int i = 0; i < f->r.n_filters && f->anchor < 0; i++)
             f->anchor = f->r.filters[i].ref.table;

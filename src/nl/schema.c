@@ -607,7 +607,7 @@ const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key,
 {
     const struct nl_value *v = after ? after->next : s->buckets[hash_of(key, s->n_buckets)];
     for (; v; v = v->next)
-        if (strcmp(v->key, key) == 0)
+        if (strcmp(v->key, key) == 0 && s->tables[v->table].n_columns > 0)
             return v;
     return NULL;
 }
@@ -660,6 +660,7 @@ int nl_schema_finish(struct nl_schema *s, struct err *err)
     }
     for (int t = 0; t < s->n_tables && r >= 0; t++)
         r = add_revenue(s, t, err);
+    s->only = s->n_tables == 1 ? 0 : -1;
     s->finished = r >= 0;
     return r;
 }
