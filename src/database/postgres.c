@@ -3,9 +3,10 @@
  *
  * Connecting happens in the worker pool, because libpq looks names up there and then; so does
  * cancelling, which needs a connection of its own. Queries run in the loop, in libpq's pipeline
- * mode: BEGIN READ ONLY, the time-out, the statement and COMMIT go out together and cost one round
- * trip. A statement that may call functions costs a second one in front, which asks the catalog for
- * those that are volatile.
+ * mode: a guard (postgres_catalog.h) and the statement go out together and cost one round trip.
+ * They are one transaction, and read-only, because the session's transactions are; a statement that
+ * writes has BEGIN READ WRITE and COMMIT around it. When the guard fails, the server skips the
+ * statement, and two more round trips ask the catalog and, if nothing is refused, the statement.
  *
  * A query that is cancelled, or has more rows than it may, gives its connection up: a cancellation
  * can arrive late and would hit the next statement.
@@ -17,12 +18,22 @@
 #include "base/macros.h"
 #include "base/str.h"
 #include "database/database_impl.h"
+#include "database/postgres_catalog.h"
 #include "database/postgres_text.h"
 #include "database/pq_lib.h"
 
 #define CONNECT_TIMEOUT_S "5"
+#define OLDEST_VERSION 120000
 
-enum step { STEP_BEGIN, STEP_TIMEOUT, STEP_CATALOG, STEP_QUERY, STEP_COMMIT, STEP_ROLLBACK };
+enum step {
+    STEP_BEGIN,
+    STEP_SETTINGS,
+    STEP_GUARD,
+    STEP_CATALOG,
+    STEP_QUERY,
+    STEP_COMMIT,
+    STEP_ROLLBACK
+};
 
 /* A query on its way. */
 struct op {
@@ -31,9 +42,10 @@ struct op {
     struct sql_text text;
     struct sql_verdict verdict;
     struct postgres_statement *statement;
-    json_t *calls;
+    struct postgres_names names;
     bool retried, answered, described;
-    struct err err; /* the first one */
+    bool suspect, looking; /* its guard failed; the catalog is asked */
+    struct err err;        /* the first one */
 };
 
 struct connection {
@@ -42,8 +54,7 @@ struct connection {
     PGconn *conn;
     uv_poll_t *poll;
     struct op *op;
-    char *operators, *casts; /* that call volatile functions, separated by blanks */
-    enum step steps[8];      /* whose results are still to come */
+    enum step steps[8]; /* whose results are still to come */
     size_t n_steps, at;
     bool in_transaction;
 };
@@ -65,7 +76,7 @@ static void op_free(struct op *op)
         return;
     sql_text_finish(&op->text);
     postgres_statement_free(op->statement);
-    json_decref(op->calls);
+    postgres_names_finish(&op->names);
     free(op);
 }
 
@@ -179,8 +190,6 @@ static void close_connection(struct connection *c, bool cancel)
     } else {
         pq_lib.finish(c->conn);
     }
-    free(c->operators);
-    free(c->casts);
     free(c);
 }
 
@@ -192,6 +201,7 @@ static void lose_connection(struct connection *c)
     close_connection(c, false);
     if (op && !op->retried && !op->answered && !op->verdict.writes) {
         op->retried = true;
+        op->suspect = op->looking = false;
         op->err = (struct err)ERR_INIT;
         wait_in_line(pg, op, true);
     } else if (op) {
@@ -209,7 +219,6 @@ struct greeting {
     uv_work_t work;
     struct postgres *pg;
     PGconn *conn;
-    char *operators, *casts;
     struct err err;
 };
 
@@ -265,58 +274,37 @@ static const char role_sql[] =
     "pg_catalog.pg_has_role(current_user, r.oid, 'MEMBER')) THEN 'may use files of its server' "
     "ELSE '' END FROM pg_catalog.pg_roles WHERE rolname = current_user";
 
-static const char operators_sql[] =
-    "SELECT coalesce(string_agg(DISTINCT o.oprname, ' '), '') FROM pg_catalog.pg_operator o "
-    "JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode WHERE p.provolatile = 'v'";
+static bool command(PGconn *conn, const char *sql)
+{
+    PGresult *res = pq_lib.exec(conn, sql);
+    bool good = pq_lib.resultStatus(res) == PGRES_COMMAND_OK;
+    pq_lib.clear(res);
+    return good;
+}
 
-/*
- * Types that a value is made of by a volatile function: by a cast, or by the check of a domain,
- * also one inside of another domain or of a composite type. Row types of tables are left out,
- * because they are named as their tables.
- */
-static const char casts_sql[] =
-    "WITH RECURSIVE checked (oid) AS ("
-    "SELECT k.contypid FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_depend d "
-    "ON d.classid = 'pg_catalog.pg_constraint'::regclass AND d.objid = k.oid "
-    "AND d.refclassid = 'pg_catalog.pg_proc'::regclass "
-    "JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid WHERE k.contypid <> 0 AND p.provolatile = 'v' "
-    "UNION SELECT t.oid FROM checked c JOIN pg_catalog.pg_type t "
-    "ON t.typbasetype = c.oid OR t.typelem = c.oid OR t.typrelid IN (SELECT a.attrelid "
-    "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid "
-    "WHERE a.atttypid = c.oid AND r.relkind = 'c')) "
-    "SELECT coalesce(string_agg(DISTINCT t.typname, ' '), '') FROM pg_catalog.pg_type t "
-    "WHERE t.oid IN (SELECT oid FROM checked UNION SELECT c.casttarget FROM pg_catalog.pg_cast c "
-    "JOIN pg_catalog.pg_proc p ON p.oid = c.castfunc WHERE p.provolatile = 'v')";
-
+/* The guard is planned once and for all, which would be a bad plan for other statements. */
 static int set_up(struct greeting *g)
 {
     static const char settings[] =
         "SET standard_conforming_strings = on; SET datestyle = 'ISO, YMD'; "
         "SET intervalstyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1; "
         "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '60s'; "
-        "SET xmloption = 'content'";
+        "SET xmloption = 'content'; SET default_transaction_read_only = on; "
+        "SET plan_cache_mode = 'force_generic_plan'";
     const struct db_entry *entry = g->pg->base.entry;
     auto_free char *role = NULL;
-    PGresult *res = pq_lib.exec(g->conn, settings);
-    bool good = pq_lib.resultStatus(res) == PGRES_COMMAND_OK;
-    pq_lib.clear(res);
-    if (good && !entry->writable) {
-        res = pq_lib.exec(g->conn, "SET default_transaction_read_only = on");
-        good = pq_lib.resultStatus(res) == PGRES_COMMAND_OK;
-        pq_lib.clear(res);
-    }
-    if (good)
+    if (pq_lib.serverVersion(g->conn) < OLDEST_VERSION)
+        return err_set(&g->err, ERR_UNAVAILABLE,
+                       "the server of the database '%s' is older than PostgreSQL %d", entry->name,
+                       OLDEST_VERSION / 10000);
+    if (command(g->conn, settings) && command(g->conn, postgres_guard_sql))
         role = ask_text(g->conn, role_sql);
     if (role && *role && !entry->superuser)
         return err_set(&g->err, ERR_FORBIDDEN,
                        "the role of the database '%s' %s; use one that can only read, or write "
                        "superuser=yes into its entry",
                        entry->name, role);
-    if (role) {
-        g->operators = ask_text(g->conn, operators_sql);
-        g->casts = ask_text(g->conn, casts_sql);
-    }
-    if (!g->operators || !g->casts)
+    if (!role)
         return err_set(&g->err, ERR_UNAVAILABLE, "the database '%s' could not be set up",
                        entry->name);
     if (!pq_lib.enterPipelineMode(g->conn) || pq_lib.setnonblocking(g->conn, 1) != 0)
@@ -356,12 +344,7 @@ static struct connection *adopt(struct greeting *g)
         err_set(&g->err, ERR_NO_MEMORY, "out of memory");
         return NULL;
     }
-    *c = (struct connection){ .pg = pg,
-                              .next = pg->all,
-                              .conn = TAKE_PTR(g->conn),
-                              .poll = poll,
-                              .operators = TAKE_PTR(g->operators),
-                              .casts = TAKE_PTR(g->casts) };
+    *c = (struct connection){ .pg = pg, .next = pg->all, .conn = TAKE_PTR(g->conn), .poll = poll };
     poll->data = c;
     uv_poll_start(poll, UV_READABLE, on_socket);
     pg->all = c;
@@ -391,8 +374,6 @@ static void connected(uv_work_t *work, int status)
             op = next;
         }
     }
-    free(g->operators);
-    free(g->casts);
     free(g);
     if (good)
         advance(pg);
@@ -419,50 +400,54 @@ static int connect_one(struct postgres *pg, struct err *err)
 
 /* ---- sending ---- */
 
-static bool send_step(struct connection *c, enum step step, const char *sql, int n,
-                      const Oid *types, const char *const *values, const int *lens,
-                      const int *formats)
+static bool send_step(struct connection *c, enum step step, const char *sql)
 {
     c->steps[c->n_steps++] = step;
-    return pq_lib.sendQueryParams(c->conn, sql, n, types, values, lens, formats, 0);
+    return pq_lib.sendQueryParams(c->conn, sql, 0, NULL, NULL, NULL, NULL, 0);
 }
 
-static bool send_opening(struct connection *c)
+static bool send_values(struct connection *c, enum step step, const char *sql, size_t n,
+                        const char *const *values)
 {
-    char ms[24];
-    const char *values[] = { ms };
+    c->steps[c->n_steps++] = step;
+    return step == STEP_GUARD ?
+               pq_lib.sendQueryPrepared(c->conn, sql, (int)n, values, NULL, NULL, 0) :
+               pq_lib.sendQueryParams(c->conn, sql, (int)n, NULL, values, NULL, NULL, 0);
+}
+
+static bool send_guard(struct connection *c)
+{
     const struct op *op = c->op;
+    const char *values[_POSTGRES_LIST_MAX + 2];
+    char ms[24];
     snprintf(ms, sizeof(ms), "%lld", (long long)op->q->timeout_ms);
-    c->in_transaction = true;
-    return send_step(c, STEP_BEGIN, op->verdict.writes ? "BEGIN READ WRITE" : "BEGIN READ ONLY", 0,
-                     NULL, NULL, NULL, NULL) &&
-           send_step(c, STEP_TIMEOUT, "SELECT pg_catalog.set_config('statement_timeout', $1, true)",
-                     1, NULL, values, NULL, NULL);
-}
-
-static bool send_catalog(struct connection *c, struct err *err)
-{
-    static const char sql[] =
-        "SELECT DISTINCT p.proname, (n.nspname = 'pg_catalog')::int, (EXISTS (SELECT FROM "
-        "unnest(p.proargtypes) a JOIN pg_catalog.pg_type t ON t.oid = a WHERE t.typtype IN "
-        "('c', 'p')))::int FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON "
-        "n.oid = p.pronamespace WHERE p.proname = ANY ($1::text[]) AND (p.provolatile = 'v' OR "
-        "EXISTS (SELECT FROM pg_catalog.pg_aggregate g JOIN pg_catalog.pg_proc f ON f.oid IN "
-        "(g.aggtransfn, g.aggfinalfn, g.aggcombinefn, g.aggmtransfn, g.aggminvtransfn, "
-        "g.aggmfinalfn) WHERE g.aggfnoid = p.oid AND f.provolatile = 'v'))";
-    auto_buf struct buf names = BUF_INIT(1u << 20);
-    if (db_param_postgres_array("", c->op->calls, &names, err) < 0)
-        return false;
-    const char *values[] = { buf_cstr(&names) };
-    return send_step(c, STEP_CATALOG, sql, 1, NULL, values, NULL, NULL);
+    values[0] = ms;
+    values[1] = op->verdict.writes ? "off" : "on";
+    for (size_t i = 0; i < _POSTGRES_LIST_MAX; i++)
+        values[2 + i] = buf_cstr(&op->names.lists[i]);
+    if (op->q->internal || op->suspect) /* nothing to look for, or it was looked for */
+        return send_values(c, STEP_SETTINGS, postgres_settings_sql, 2, values);
+    return send_values(c, STEP_GUARD, POSTGRES_GUARD, ARRAY_SIZE(values), values);
 }
 
 static bool send_query(struct connection *c)
 {
-    struct postgres_statement *s = c->op->statement;
-    return send_step(c, STEP_QUERY, buf_cstr(&s->sql), (int)s->n, s->types, s->texts, s->lens,
-                     s->formats) &&
-           send_step(c, STEP_COMMIT, "COMMIT", 0, NULL, NULL, NULL, NULL);
+    const struct postgres_statement *s = c->op->statement;
+    c->steps[c->n_steps++] = STEP_QUERY;
+    return pq_lib.sendQueryParams(c->conn, buf_cstr(&s->sql), (int)s->n, s->types, s->texts,
+                                  s->lens, s->formats, 0);
+}
+
+/* Without the compiler that PostgreSQL takes for costly plans: it takes longer than the query. */
+static bool send_catalog(struct connection *c)
+{
+    const char *values[_POSTGRES_LIST_MAX];
+    for (size_t i = 0; i < _POSTGRES_LIST_MAX; i++)
+        values[i] = buf_cstr(&c->op->names.lists[i]);
+    c->op->looking = true;
+    return (!c->in_transaction || send_step(c, STEP_ROLLBACK, "ROLLBACK")) &&
+           send_step(c, STEP_SETTINGS, "SELECT pg_catalog.set_config('jit', 'off', true)") &&
+           send_values(c, STEP_CATALOG, postgres_catalog_sql, ARRAY_SIZE(values), values);
 }
 
 /* Sends what libpq holds; listens for room while it could not. */
@@ -486,14 +471,12 @@ static bool sync_up(struct connection *c)
 
 static void begin_op(struct connection *c, struct op *op)
 {
+    bool writes = op->verdict.writes;
     c->op = op;
     c->n_steps = 0;
-    bool sent = send_opening(c);
-    if (sent && op->calls)
-        sent = send_catalog(c, &op->err);
-    else if (sent)
-        sent = send_query(c);
-    if (!sent || !sync_up(c))
+    c->in_transaction = writes;
+    if (!(!writes || send_step(c, STEP_BEGIN, "BEGIN READ WRITE")) || !send_guard(c) ||
+        !send_query(c) || !(!writes || send_step(c, STEP_COMMIT, "COMMIT")) || !sync_up(c))
         lose_connection(c);
 }
 
@@ -508,7 +491,7 @@ static int prepare(struct postgres *pg, struct op *op, struct err *err)
     if (r == 0 && !q->internal)
         r = postgres_check_calls(&op->text, err);
     if (r == 0 && !q->internal)
-        r = postgres_calls(&op->text, &op->calls, err);
+        r = postgres_names_read(&op->text, &op->names, err);
     if (r == 0)
         r = postgres_statement_make(&op->text, q->params, &op->statement, err);
     return r;
@@ -516,10 +499,11 @@ static int prepare(struct postgres *pg, struct op *op, struct err *err)
 
 static void take_catalog(struct op *op, const PGresult *res)
 {
-    for (int i = 0; i < pq_lib.ntuples(res) && op->err.code == ERR_NONE; i++)
-        (void)postgres_check_volatile(&op->text, pq_lib.getvalue(res, i, 0),
-                                      *pq_lib.getvalue(res, i, 1) == '1',
-                                      *pq_lib.getvalue(res, i, 2) == '1', &op->err);
+    if (pq_lib.ntuples(res) > 0)
+        err_set(&op->err, ERR_FORBIDDEN,
+                "the %s '%s' may have side effects (it is or calls a function that is VOLATILE) "
+                "and is refused",
+                pq_lib.getvalue(res, 0, 0), pq_lib.getvalue(res, 0, 1));
 }
 
 /* ---- receiving ---- */
@@ -551,6 +535,12 @@ static void take_error(struct op *op, const PGresult *res)
         err_set(&op->err, code_of(state ? state : ""), "%s%s%s%s%s",
                 message ? message : "the statement failed", detail ? ": " : "",
                 detail ? detail : "", hint ? "; hint: " : "", hint ? hint : "");
+}
+
+static bool is_guard(const PGresult *res)
+{
+    const char *state = pq_lib.resultErrorField(res, PG_DIAG_SQLSTATE);
+    return state && str_eq(state, POSTGRES_GUARD_STATE);
 }
 
 static int add_columns(struct db_result *r, const PGresult *res, struct err *err)
@@ -619,7 +609,10 @@ static bool take_result(struct connection *c, const PGresult *res)
         }
         break;
     case PGRES_FATAL_ERROR:
-        take_error(op, res);
+        if (step == STEP_GUARD && is_guard(res))
+            op->suspect = true;
+        else
+            take_error(op, res);
         break;
     case PGRES_COPY_IN:
     case PGRES_COPY_OUT:
@@ -636,14 +629,18 @@ static bool take_result(struct connection *c, const PGresult *res)
 static void synced(struct connection *c)
 {
     struct op *op = c->op;
-    bool was_catalog = c->n_steps > 0 && c->steps[c->n_steps - 1] == STEP_CATALOG;
+    bool looked = op->looking, good = op->err.code == ERR_NONE, sent;
+    op->looking = false;
     c->n_steps = 0;
-    bool sent = true;
-    if (was_catalog && op->err.code == ERR_NONE)
-        sent = send_query(c) && sync_up(c);
-    else if (c->in_transaction)
-        sent = send_step(c, STEP_ROLLBACK, "ROLLBACK", 0, NULL, NULL, NULL, NULL) && sync_up(c);
-    else {
+    if (looked && good) {
+        begin_op(c, op);
+        return;
+    }
+    if (op->suspect && good && !op->answered) {
+        sent = send_catalog(c) && sync_up(c);
+    } else if (c->in_transaction) {
+        sent = send_step(c, STEP_ROLLBACK, "ROLLBACK") && sync_up(c);
+    } else {
         struct postgres *pg = c->pg;
         c->op = NULL;
         end_op(op);
@@ -725,12 +722,7 @@ static void advance(struct postgres *pg)
                 (void)connect_one(pg, &err);
             return;
         }
-        struct op *op = next_op(pg);
-        if (!op->q->internal &&
-            postgres_check_names(&op->text, c->operators, c->casts, &op->err) < 0)
-            end_op(op);
-        else
-            begin_op(c, op);
+        begin_op(c, next_op(pg));
     }
 }
 

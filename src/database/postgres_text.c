@@ -262,14 +262,6 @@ void postgres_statement_free(struct postgres_statement *s)
 
 /* ---- functions ---- */
 
-/* Reserved: in front of a parenthesis these are no functions, whatever the catalog has. */
-static const char keywords[] =
-    "all and any array as asc between case cast check coalesce desc distinct else end except "
-    "exists from group "
-    "grouping having in intersect interval into lateral limit not null nullif offset on "
-    "or order primary returning row select some table then union unique using values when where "
-    "window with";
-
 /* With side effects, or a way to run text as SQL. A '*' stands for any letters. */
 static const char *const refused[] = {
     "set_config",
@@ -342,14 +334,6 @@ static const char *const refused[] = {
     "plpython*",
 };
 
-/* Volatile in the catalog, and harmless. */
-static const char harmless[] =
-    "random clock_timestamp timeofday gen_random_uuid uuid_generate_v1 uuid_generate_v1mc "
-    "uuid_generate_v4 pg_relation_size pg_table_size pg_total_relation_size pg_indexes_size "
-    "pg_database_size pg_tablespace_size currval lastval pg_is_in_recovery pg_current_wal_lsn "
-    "current_query bernoulli system system_rows system_time pg_partition_tree "
-    "pg_partition_ancestors pg_jit_available random_normal uuidv4 uuidv7";
-
 static bool matches(const char *pattern, const char *name)
 {
     const char *star = strchr(pattern, '*');
@@ -381,70 +365,6 @@ int postgres_check_calls(const struct sql_text *t, struct err *err)
                                "the function '%s' is refused: it has side effects, or reaches "
                                "outside of the database's tables",
                                t->tokens[i].name);
-    }
-    return 0;
-}
-
-int postgres_calls(const struct sql_text *t, json_t **ret, struct err *err)
-{
-    auto_json json_t *names = json_array();
-    for (size_t i = 0; i < t->n; i++) {
-        const struct sql_token *k = &t->tokens[i];
-        enum sql_call call = sql_call_at(t, i);
-        if (call == SQL_CALL_NONE || (k->kind == SQL_WORD && str_has_word(keywords, k->name)))
-            continue;
-        json_t *name = json_text(k->name, strlen(k->name));
-        if (!names || json_array_append_new(names, name) < 0)
-            return err_set(err, ERR_NO_MEMORY, "out of memory");
-    }
-    *ret = json_array_size(names) ? TAKE_PTR(names) : NULL;
-    return 0;
-}
-
-int postgres_check_volatile(const struct sql_text *t, const char *name, bool is_builtin,
-                            bool takes_row, struct err *err)
-{
-    if (is_builtin && str_has_word(harmless, name))
-        return 0;
-    for (size_t i = 0; i < t->n; i++) {
-        enum sql_call call = sql_call_at(t, i);
-        if (call == SQL_CALL_NONE || !str_eq(t->tokens[i].name, name) ||
-            (call == SQL_CALL_OF_ROW && !takes_row) ||
-            (str_has_word("uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4", name)))
-            continue;
-        return err_set(err, ERR_FORBIDDEN,
-                       "the function '%s' may have side effects (it is VOLATILE) and is refused",
-                       name);
-    }
-    return 0;
-}
-
-/* PostgreSQL may read a sign at the end of an operator as the sign of what follows. */
-static bool has_operator(const char *operators, const char *name)
-{
-    char text[SQL_NAME_MAX];
-    memcpy(text, name, sizeof(text));
-    for (size_t n = strlen(text); n > 0; n--) {
-        text[n] = '\0';
-        if (str_has_word(operators, text))
-            return true;
-        if (text[n - 1] != '+' && text[n - 1] != '-')
-            break;
-    }
-    return false;
-}
-
-int postgres_check_names(const struct sql_text *t, const char *operators, const char *type_names,
-                         struct err *err)
-{
-    for (size_t i = 0; i < t->n; i++) {
-        const struct sql_token *k = &t->tokens[i];
-        bool op = k->kind == SQL_OP && *operators && has_operator(operators, k->name);
-        bool type = sql_is_name(t, i) && *type_names && str_has_word(type_names, k->name);
-        if (op || type)
-            return err_set(err, ERR_FORBIDDEN,
-                           "the %s '%s' calls a function that may have side effects and is refused",
-                           op ? "operator" : "cast to", k->name);
     }
     return 0;
 }

@@ -32,21 +32,10 @@ void postgres_statement_free(struct postgres_statement *s);
 
 /* ---- functions ---- */
 
-/* Names that the statement may call, as an array of text; NULL and 0 when there are none. */
-int postgres_calls(const struct sql_text *t, json_t **ret, struct err *err);
 /*
  * FORBIDDEN for a call of a function that is on the list of those with side effects, whatever the
  * catalog says about it.
  */
 int postgres_check_calls(const struct sql_text *t, struct err *err);
-/*
- * Judges one row of the catalog: a volatile function of that name, in pg_catalog or elsewhere, that
- * may take a row as its argument.
- */
-int postgres_check_volatile(const struct sql_text *t, const char *name, bool is_builtin,
-                            bool takes_row, struct err *err);
-/* FORBIDDEN if an operator or a type of these lists (separated by blanks) is named. */
-int postgres_check_names(const struct sql_text *t, const char *operators, const char *types,
-                         struct err *err);
 
 #endif

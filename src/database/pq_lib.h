@@ -32,6 +32,8 @@
     X(resultErrorField)                                                                            \
     X(resultStatus)                                                                                \
     X(sendQueryParams)                                                                             \
+    X(sendQueryPrepared)                                                                           \
+    X(serverVersion)                                                                               \
     X(setNoticeProcessor)                                                                          \
     X(setSingleRowMode)                                                                            \
     X(setnonblocking)                                                                              \

@@ -178,20 +178,55 @@ def test_sqlite_refuses_what_writes_and_nothing_else(riddle, lite):
     assert lite.read_bytes() == before
 
 
-def test_operators_and_casts_that_call_volatile_functions_are_refused(riddle, pg, tmp_path):
-    """An operator's name tells nothing: the catalog is asked when a connection is made."""
-    pg.psql(f"""
+# Side effects hide behind names that tell nothing. Each is a statement and what makes it harmful.
+CREATED_LATER = {
+    "SELECT 1 <=> 2": "CREATE OPERATOR <=> (LEFTARG = int, RIGHTARG = int, FUNCTION = leak)",
+    "SELECT 1 <=>-2": "",
+    "SELECT 1 OPERATOR(public.<=>) 2": "",
+    "SELECT s BETWEEN s AND s FROM (SELECT ROW(1)::secret AS s) x":
+        "CREATE OPERATOR >= (LEFTARG = secret, RIGHTARG = secret, FUNCTION = leaks); "
+        "CREATE OPERATOR <= (LEFTARG = secret, RIGHTARG = secret, FUNCTION = leaks)",
+    "SELECT 1::secret": "CREATE CAST (int AS secret) WITH FUNCTION to_secret(int)",
+    "SELECT secret(1)": "",
+    "INSERT INTO notes VALUES (5::small, 'x')": "CREATE DOMAIN small AS int CHECK (leak(VALUE, 1) = 1)",
+    "INSERT INTO notes VALUES (CAST(6 AS public.small), 'x')": "",
+    "INSERT INTO notes VALUES ((small '7')::int, 'x')": "",
+    "UPDATE notes SET id = ('{8}'::_small)[1]": "",
+    "DELETE FROM notes WHERE id = lower('[9,10)'::smalls)": "CREATE TYPE smalls AS RANGE (SUBTYPE = small)",
+    "SELECT '(1)'::nested": "CREATE TYPE nested AS (v small[])",
+    "SELECT 'x'::noted": "CREATE DOMAIN noted AS text CHECK (pg_notify('x', VALUE) IS NULL)",
+    "SELECT 'x'::deeper": "CREATE DOMAIN deeper AS text CHECK (VALUE::noted IS NOT NULL)",
+    "SELECT json_populate_record(NULL::kept, '{\"v\": 1}')": "CREATE TABLE kept (v small); GRANT SELECT ON kept TO reader",
+    "SELECT * FROM json_to_record('{\"k\": {\"v\": 1}}') AS x(k kept)": "",
+    "SELECT altered(1)": "ALTER FUNCTION altered(int) VOLATILE",
+    "SELECT late()": "CREATE FUNCTION late() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+}
+
+
+def test_the_catalog_counts_as_it_is_when_a_statement_comes(pg, tmp_path):
+    pg.psql("""
         CREATE DATABASE custom; \\c custom
-        CREATE TYPE secret AS (v int);
+        CREATE TABLE notes (id int, body text); GRANT ALL ON notes TO reader;
+        CREATE TYPE secret AS (v int); CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE DOMAIN fine AS int CHECK (VALUE > 0);
         CREATE FUNCTION leak(int, int) RETURNS int LANGUAGE sql AS 'SELECT 1';
+        CREATE FUNCTION leaks(secret, secret) RETURNS bool LANGUAGE sql AS 'SELECT true';
+        CREATE FUNCTION altered(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
         CREATE FUNCTION to_secret(int) RETURNS secret LANGUAGE sql AS 'SELECT ROW(1)::secret';
-        CREATE OPERATOR <=> (LEFTARG = int, RIGHTARG = int, FUNCTION = leak);
-        CREATE CAST (int AS secret) WITH FUNCTION to_secret(int);
     """)
-    with Server(tmp_path, DATABASES=f"kb={pg.url(database='custom')}") as server:
-        for sql in ("SELECT 1 <=> 2", "SELECT 1 <=>-2", "SELECT 1 OPERATOR(public.<=>) 2", "SELECT 1::secret", "SELECT secret(1)"):
-            assert query(server, "kb", sql).status == 403, sql
-        assert query(server, "kb", "SELECT 1 <= 2 AS a, 1 >= 2 AS b").json["results"] == [{"a": True, "b": False}]
+    with Server(tmp_path, DATABASES=f"kb={pg.url(database='custom')};write=notes") as server:
+        assert query(server, "kb", "SELECT altered(1) AS a").json["results"] == [{"a": 1}]
+        for sql, made in CREATED_LATER.items():
+            pg.psql(made, database="custom")
+            answer = query(server, "kb", sql)
+            assert answer.status == 403 and "side effects" in answer.json["error"]["message"], (sql, answer)
+        harmless = {"SELECT 1 < 2 AS v": True, "SELECT 1 IN (1, 2) AS v": True, "SELECT 3::fine AS v": 3, "SELECT 'bad'::mood AS v": "bad",
+                    "SELECT count(*) AS v FROM kept": 0, "SELECT k.v AS v FROM kept AS k": None,
+                    "SELECT random() < 2 AS v": True, "INSERT INTO notes VALUES (1::fine, 'x') RETURNING id AS v": 1}
+        for sql, value in harmless.items():
+            answer = query(server, "kb", sql)
+            assert answer.status == 200, (sql, answer.json["error"]["message"])
+            assert answer.json["results"] == ([{"v": value}] if value is not None else []), sql
+        assert pg.ask("SELECT count(*) FROM notes", database="custom") == "1"
 
 
 def test_superusers_are_refused_unless_the_entry_says_so(riddle, pg, tmp_path):
