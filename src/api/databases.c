@@ -299,6 +299,7 @@ static const struct schema_field query_fields[] = {
 const struct schema database_query_schema = {
     .name = "DatabaseQuery",
     .doc = "A statement for a database.",
+    .closed = true,
     .fields = query_fields,
     .example = "{\"query\":\"SELECT * FROM users WHERE id = :id\",\"parameters\":{\"id\":1}}"
 };

@@ -13,9 +13,9 @@ static const struct schema_field input_fields[] = {
       .doc = "The line, without its end." },
     { .name = NULL },
 };
-static const struct schema input_schema = { .name = "InputLine",
-                                            .doc = "What input() returns.",
-                                            .fields = input_fields };
+static const struct schema input_schema = {
+    .name = "InputLine", .closed = true, .doc = "What input() returns.", .fields = input_fields
+};
 
 static void reply(struct http_request *req, const char *id, bool is_sandbox)
 {
@@ -53,12 +53,10 @@ static const struct route_param thread_params[] = {
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/input", post_thread_input, .id = "answerThreadInput",
       .tag = "threads", .summary = "Answer input() of the code that runs in a thread",
-      .params = thread_params, .body = &input_schema,
-      .errors = INPUT_ERRORS },
+      .params = thread_params, .body = &input_schema, .errors = INPUT_ERRORS },
     { HTTP_POST, "/sandbox/{sandbox_id}/input", post_sandbox_input, .id = "answerSandboxInput",
       .tag = "sandboxes", .summary = "Answer input() of the code that runs in a sandbox",
-      .params = sandbox_params, .body = &input_schema,
-      .errors = INPUT_ERRORS },
+      .params = sandbox_params, .body = &input_schema, .errors = INPUT_ERRORS },
 };
 
 const struct route_table input_routes = { routes, ARRAY_SIZE(routes) };

@@ -42,6 +42,7 @@ static const struct schema_field breakpoint_fields[] = {
 };
 static const struct schema breakpoint_schema = { .name = "Breakpoint",
                                                  .doc = "Where a debugged execution stops.",
+                                                 .closed = true,
                                                  .fields = breakpoint_fields };
 static const struct schema_field breakpoint_item = { .types = SCHEMA_OBJECT,
                                                      .object = &breakpoint_schema };
@@ -94,6 +95,7 @@ static const struct schema_field debug_fields[] = {
 static const struct schema debug_schema = {
     .name = "DebuggedCode",
     .doc = "Code for a sandbox that is stepped through.",
+    .closed = true,
     .fields = debug_fields,
 };
 
@@ -185,6 +187,7 @@ static const struct schema_field command_fields[] = {
 };
 static const struct schema command_schema = { .name = "DebugCommand",
                                               .doc = "A command for a debugged execution.",
+                                              .closed = true,
                                               .fields = command_fields };
 
 struct commanding {
@@ -286,6 +289,7 @@ static const struct schema_field dap_fields[] = {
 static const struct schema dap_schema = {
     .name = "DebuggerOffer",
     .doc = "Code that an editor will attach to.",
+    .closed = true,
     .fields = dap_fields,
 };
 

@@ -108,6 +108,7 @@ const struct schema sandbox_terms_schema = {
     .name = "SandboxTerms",
     .doc = "Limits, modules, lifetime and data of a sandbox.",
     .fields = terms_fields,
+    .closed = true,
     .example = "{\"max_execution_time\":30,\"max_memory_mb\":256}"
 };
 
@@ -683,6 +684,7 @@ static const struct schema_field template_fields[] = {
     { .name = NULL },
 };
 static const struct schema template_schema = { .name = "ProcessorTemplate",
+                                               .closed = true,
                                                .fields = template_fields };
 
 static void tell_template(struct http_request *req, struct chat *c)
@@ -750,7 +752,7 @@ static const struct route routes[] = {
       .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_GET, "/sandbox", get_sandboxes, .id = "listSandboxes", .tag = "sandboxes",
       .summary = "Your sandboxes, the newest first", .params = &history_params[1],
-      .responses = list_responses, .errors = ROUTE_ERR(VALIDATION) },
+      .responses = list_responses, .errors = ROUTE_ERR(VALIDATION), .flags = ROUTE_CLOSED },
     { HTTP_GET, "/sandbox/statistics", get_statistics, .id = "getSandboxStatistics",
       .tag = "sandboxes", .summary = "Figures of your sandboxes",
       .responses = statistics_responses },
@@ -767,7 +769,8 @@ static const struct route routes[] = {
       .params = sandbox_params, .responses = interrupt_responses, .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_GET, "/sandbox/{sandbox_id}/history", get_history, .id = "getSandboxHistory",
       .tag = "sandboxes", .summary = "Executions of a sandbox", .params = history_params,
-      .responses = history_responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) },
+      .responses = history_responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION),
+      .flags = ROUTE_CLOSED },
     { HTTP_GET, "/sandbox/{sandbox_id}/help/functions", get_functions, .id = "getSandboxFunctions",
       .tag = "sandboxes", .summary = "Functions that code may call", .params = sandbox_params,
       .responses = functions_responses, .errors = ROUTE_ERR(NOT_FOUND) },

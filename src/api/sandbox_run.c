@@ -85,6 +85,7 @@ static const struct schema_field execute_fields[] = { SANDBOX_CODE_FIELD,
                                                       { .name = NULL } };
 static const struct schema execute_schema = { .name = "SandboxCode",
                                               .doc = "Code for a sandbox.",
+                                              .closed = true,
                                               .fields = execute_fields };
 
 static int check_context(const json_t *context, struct err *err)
@@ -270,6 +271,7 @@ static const struct schema_field quick_fields[] = {
 static const struct schema quick_schema = {
     .name = "QuickExecution",
     .doc = "Code for a sandbox that lives for one execution.",
+    .closed = true,
     .fields = quick_fields,
 };
 
@@ -395,7 +397,7 @@ static const struct route routes[] = {
       .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/sandbox/agent/analyze-data", post_analyze, .id = "analyzeData",
       .tag = "sandboxes", .summary = "Look at a table", .params = analyze_params,
-      .errors = RUN_ERRORS },
+      .errors = RUN_ERRORS, .flags = ROUTE_CLOSED },
 };
 
 const struct route_table sandbox_run_routes = { routes, ARRAY_SIZE(routes) };

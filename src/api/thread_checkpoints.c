@@ -17,6 +17,7 @@ static const struct schema_field make_fields[] = {
     { .name = NULL },
 };
 static const struct schema make_schema = { .name = "NewCheckpoint",
+                                           .closed = true,
                                            .doc = "What the checkpoint is called.",
                                            .fields = make_fields };
 static const struct schema_field back_fields[] = {
@@ -29,6 +30,7 @@ static const struct schema_field back_fields[] = {
     { .name = NULL },
 };
 static const struct schema back_schema = { .name = "Rollback",
+                                           .closed = true,
                                            .doc = "The checkpoint to go on from.",
                                            .fields = back_fields };
 
@@ -232,30 +234,27 @@ static const struct route_param sandbox_checkpoint_params[] = {
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/checkpoint", post_checkpoint, .id = "checkpointThread",
       .tag = "threads", .summary = "Keep the present variables of a thread to go back to",
-      .params = thread_params, .body = &make_schema,
-      .errors = MAKE_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
+      .params = thread_params, .body = &make_schema, .errors = MAKE_ERRORS,
+      .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_GET, "/thread/{thread_id}/checkpoints", get_checkpoints, .id = "listCheckpoints",
       .tag = "threads", .summary = "Checkpoints of a thread", .params = thread_params,
       .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_POST, "/thread/{thread_id}/rollback", post_rollback, .id = "rollbackThread",
       .tag = "threads", .summary = "Set the variables of a thread back to a checkpoint",
-      .params = thread_params, .body = &back_schema,
-      .errors = BACK_ERRORS },
+      .params = thread_params, .body = &back_schema, .errors = BACK_ERRORS },
     { HTTP_DELETE, "/thread/{thread_id}/checkpoints/{checkpoint_id}", delete_checkpoint,
       .id = "deleteCheckpoint", .tag = "threads", .summary = "Delete a checkpoint",
       .params = checkpoint_params, .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_POST, "/sandbox/{sandbox_id}/checkpoint", post_checkpoint, .id = "checkpointSandbox",
       .tag = "sandboxes", .summary = "Keep the present variables of a sandbox to go back to",
-      .params = sandbox_params, .body = &make_schema,
-      .errors = MAKE_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
+      .params = sandbox_params, .body = &make_schema, .errors = MAKE_ERRORS,
+      .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_GET, "/sandbox/{sandbox_id}/checkpoints", get_checkpoints,
       .id = "listSandboxCheckpoints", .tag = "sandboxes", .summary = "Checkpoints of a sandbox",
-      .params = sandbox_params,
-      .errors = ROUTE_ERR(NOT_FOUND) },
+      .params = sandbox_params, .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_POST, "/sandbox/{sandbox_id}/rollback", post_rollback, .id = "rollbackSandbox",
       .tag = "sandboxes", .summary = "Set the variables of a sandbox back to a checkpoint",
-      .params = sandbox_params, .body = &back_schema,
-      .errors = BACK_ERRORS },
+      .params = sandbox_params, .body = &back_schema, .errors = BACK_ERRORS },
     { HTTP_DELETE, "/sandbox/{sandbox_id}/checkpoints/{checkpoint_id}", delete_checkpoint,
       .id = "deleteSandboxCheckpoint", .tag = "sandboxes",
       .summary = "Delete a checkpoint of a sandbox", .params = sandbox_checkpoint_params,

@@ -274,6 +274,36 @@ static int parse_query(struct http_request *req, struct err *err)
     return 0;
 }
 
+static int refuse_unknown(struct http_request *req, struct err *err)
+{
+    const char *names[ROUTE_PARAMS_MAX];
+    char shown[STR_SHOWN_SIZE];
+    size_t n = 0;
+
+    for (const struct route_param *p = req->match.route->params; p && p->field.name; p++)
+        if (p->in_query && n < ARRAY_SIZE(names))
+            names[n++] = p->field.name;
+    for (size_t i = 0; i < req->n_query; i++) {
+        const char *name = req->query[i].name;
+        struct schema_report report = { .fault = "extra_forbidden" };
+        size_t k = 0;
+
+        while (k < n && !str_eq(names[k], name))
+            k++;
+        if (k < n)
+            continue;
+        const char *near = str_nearest(name, names, n);
+
+        str_show(name, strlen(name), shown, sizeof(shown));
+        snprintf(report.path, sizeof(report.path), "%s", shown);
+        err_set(err, ERR_VALIDATION, "there is no query parameter '%s'%s%s%s", shown,
+                near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        reply_invalid(req, "query", &report, err);
+        return -(int)err->code;
+    }
+    return 0;
+}
+
 static int check_params(struct http_request *req, struct err *err)
 {
     const struct route *route = req->match.route;
@@ -303,7 +333,7 @@ static int check_params(struct http_request *req, struct err *err)
             return r;
         }
     }
-    return 0;
+    return route->flags & ROUTE_CLOSED ? refuse_unknown(req, err) : 0;
 }
 
 /*

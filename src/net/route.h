@@ -59,6 +59,7 @@ enum route_flags {
     ROUTE_CHAT = 1 << 7,          /* a message: counted apart by the rate limit */
     ROUTE_NAVIGABLE =
         1 << 6, /* a page: links of other sites may lead here (their scripts may not) */
+    ROUTE_CLOSED = 1 << 8, /* an unknown parameter of the query is refused, the nearest told */
 };
 
 #define ROUTE_PARAMS_MAX 8

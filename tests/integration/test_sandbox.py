@@ -105,6 +105,30 @@ def test_a_sandbox_has_terms_state_and_a_history(server):
     refused(put(server, f"/sandbox/{sandbox}/files/a", b"x"), 404, "NOT_FOUND")
 
 
+def test_members_that_a_request_does_not_have_are_refused(server):
+    sandbox = create(server)
+    wrong = {
+        "/sandbox/create": ({"max_memory": 64}, "max_memory", "max_memory_mb"),
+        "/sandbox/agent/quick-execute": ({"code": "1", "config": {"timeout": 3}}, "config.timeout", None),
+        f"/sandbox/{sandbox}/execute": ({"code": "1", "timeout_second": 3}, "timeout_second", "timeout_seconds"),
+        f"/sandbox/{sandbox}/debug": ({"code": "1", "breakpoints": [{"line": 1, "conditions": "x"}]}, "breakpoints[0].conditions", "condition"),
+        f"/sandbox/{sandbox}/debug/x": ({"command": "back", "steps": 3}, "steps", "step"),
+        f"/sandbox/{sandbox}/dap": ({"stop_at_entry": True}, "stop_at_entry", "stop_on_entry"),
+        f"/sandbox/{sandbox}/database/query": ({"query": "SELECT 1", "params": {}}, "params", None),
+        f"/sandbox/{sandbox}/checkpoint": ({"nome": "a"}, "nome", "name"),
+        f"/sandbox/{sandbox}/rollback": ({"checkpoint": "a", "checkpoints": "b"}, "checkpoints", "checkpoint"),
+        f"/sandbox/{sandbox}/templates/processor": ({"processor_typ": "a"}, "processor_typ", "processor_type"),
+        "/sandbox/agent/analyze-data?table_name=sales&limits=3": (None, "limits", "limit"),
+    }
+    for path, (body, member, near) in wrong.items():
+        answer = server.post(path, body)
+        kind, message = answer.error
+        assert answer.status == 422 and kind == "VALIDATION_ERROR" and f"'{member}'" in message, (path, answer)
+        assert near is None or f"did you mean '{near}'?" in message, (path, message)
+    config = server.get(f"/sandbox/{sandbox}/status").json["data"]["config"]
+    assert server.post("/sandbox/create", config).json["data"]["config"] == config
+
+
 def test_a_sandbox_is_its_owners(server):
     sandbox = create(server)
     for method, path in (("GET", "status"), ("GET", "history"), ("GET", "files"), ("POST", "interrupt"), ("DELETE", "")):
