@@ -199,6 +199,8 @@ void fr_put_mention(struct frame *f, int start, int end, struct nl_mention m);
 /* "rejection rate", "why": states and causes by other words than the data's (frame_states.c). */
 void fr_name_rates(struct frame *f);
 void fr_name_causes(struct frame *f);
+void fr_name_presence(struct frame *f);
+void fr_name_agents(struct frame *f);
 /* Words for measures, once words are linked (frame_amounts.c). */
 void fr_name_units(struct frame *f);
 void fr_name_totals(struct frame *f);

@@ -460,6 +460,8 @@ void fr_after_linking(struct frame *f)
     drop_date_nouns(f);
     name_days(f);
     fr_name_causes(f);
+    fr_name_agents(f);
+    fr_name_presence(f);
     fr_name_durations(f);
     fr_name_past(f);
     fr_name_units(f);

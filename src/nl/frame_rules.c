@@ -36,6 +36,19 @@ static void compare_rates(struct frame *f)
     }
 }
 
+/* "how many seats do they have together", "how many times does one renew, on average" */
+static bool counts_measure(const struct frame *f)
+{
+    for (int i = 0; i + 1 < f->m.n; i++) {
+        const struct nl_mention *m = &f->m.m[i];
+        bool times = str_eq(fr_word(f, m->end - 1), "times");
+        if (fr_is(m, FM_COUNT) && f->n_measures == 1 && fr_is_col(m + 1) &&
+            fr_same((m + 1)->ref, f->measures[0].ref) && (times || fr_gap(f, m, m + 1) == 0))
+            return f->said[FM_ONAVG] || f->said[FM_AGG];
+    }
+    return false;
+}
+
 bool fr_apply_summed(struct frame *f)
 {
     bool vs = f->said[FM_VS] || (f->said[FM_MORE] && f->said[FM_OR]);
@@ -136,8 +149,10 @@ bool fr_apply_summed(struct frame *f)
         fr_show(f, fr_main_item(f));
     for (int i = 0; i < f->n_measures; i++)
         fr_show(f, f->measures[i]);
-    if (f->counts && f->n_measures > 0)
+    if (f->counts && f->n_measures > 0 && !counts_measure(f))
         return false;
+    if (f->said[FM_WHEN] && f->n_measures > 1)
+        return false; /* a day, and nothing beside it */
     for (int i = 0; i < f->r.n_group && f->counted.table >= 0; i++)
         if (fr_same(f->r.group[i].ref, f->counted))
             return false; /* each has one of itself */

@@ -1,6 +1,7 @@
 /*
  * States by other words than the data has for them: "rejection rate" where there are rejected ones,
- * "churn rate" where there is a day of churn, "why" where there is a column of reasons.
+ * "churn rate" where there is a day of churn, "why" where there is a column of reasons, "who
+ * reported" where there is a reporter.
  */
 
 #include <ctype.h>
@@ -142,4 +143,76 @@ void fr_name_causes(struct frame *f)
         m->table = -1;
         f->asks_why = m->start == 0;
     }
+}
+
+/* ---- presence ---- */
+
+/* "what share of visits included a class", "the percentage of accounts that churned" */
+void fr_name_presence(struct frame *f)
+{
+    static const char *const having[] = { "has",      "have",    "had",      "got",  "get",
+                                          "with",     "include", "included", "gave", "received",
+                                          "contains", "left",    "includes", "used" };
+    bool share = false;
+    for (int i = 0; i < f->m.n; i++)
+        share |= fr_is(&f->m.m[i], FM_SHARE);
+    struct nl_mention *m = f->m.n > 1 ? &f->m.m[f->m.n - 1] : NULL;
+    const struct nl_column *c = m && fr_is_col(m) ? fr_c(f, m->ref) : NULL;
+    if (!share || !c || !c->has_nulls || c->is_flag || m->end != f->q->n)
+        return;
+    int at = m->start - 1;
+    while (at > 0 && ONE_OF(fr_word(f, at), "a", "an", "any", "some", "their"))
+        at--;
+    const struct nl_lex *lex = nl_lex_of(f->a, fr_word(f, m->start));
+    bool done = nl_is_date(c) && lex && lex->is_verb && m->end - m->start == 1;
+    bool has = at > 0 && nl_is_one_of(fr_word(f, at), having, ARRAY_SIZE(having));
+    if (!done && !(has && at < m->start - 1))
+        return;
+    (void)fr_filter(f, m->ref, FILTER_IS_NOT_NULL);
+    if (has)
+        f->q->t[at].is_stop = true;
+    fr_make_light(m);
+}
+
+/* ---- people by what they do ---- */
+
+static bool does(const struct nl_column *c, const char *verb)
+{
+    for (int w = 0; w < c->words.n; w++) {
+        const char *word = c->words.words[w];
+        size_t n = strlen(word);
+        bool agent = n > 3 && word[n - 1] == 'r' && (word[n - 2] == 'e' || word[n - 2] == 'o');
+        bool by = w + 1 < c->words.n && str_eq(c->words.words[w + 1], "by");
+        if ((agent || by) && is_same_verb(word, verb))
+            return true;
+    }
+    return false;
+}
+
+/* "who reported the fewest issues" where there is a reporter, "who handled …" and HandledBy. */
+void fr_name_agents(struct frame *f)
+{
+    struct nl_ref ref = fr_none;
+    int n = 0, at = 1;
+    if (!str_eq(fr_word(f, 0), "who"))
+        return;
+    while (ONE_OF(fr_word(f, at), "has", "have", "had", "did", "is", "are", "was"))
+        at++;
+    const char *verb = fr_word(f, at);
+    const struct nl_lex *lex = nl_lex_of(f->a, verb);
+    if (!lex || !lex->is_verb || strlen(verb) < SAME_VERB)
+        return;
+    for (int t = 0; t < f->s->n_tables; t++)
+        for (int c = 0; c < f->s->tables[t].n_columns; c++) {
+            const struct nl_column *x = &f->s->tables[t].columns[c];
+            if (x->type != TYPE_TEXT || x->is_flag || !does(x, verb))
+                continue;
+            ref = (struct nl_ref){ t, c };
+            n++;
+        }
+    if (n != 1)
+        return;
+    fr_put_mention(f, 0, at + 1,
+                   (struct nl_mention){
+                       .kind = KIND_COLUMN, .score = 0.9, .ref = ref, .table = -1 });
 }

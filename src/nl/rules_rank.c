@@ -18,6 +18,17 @@ bool fr_is_ranked(struct frame *f)
     return f->super != 0 && (f->has_by || f->entity.table >= 0 || f->entity_bucket >= 0);
 }
 
+/* "which writers get checked out the least": how often, where nothing is said behind it. */
+static bool is_often(const struct frame *f)
+{
+    const struct nl_mention *m = f->m.n > 1 ? &f->m.m[f->m.n - 1] : NULL;
+    const struct nl_mention *before = m ? m - 1 : NULL;
+    bool done = before && (before->kind == KIND_TABLE ||
+                           (before->kind == KIND_COLUMN && nl_is_date(fr_c(f, before->ref))));
+    return m && done && fr_is(m, FM_SUPER) && !m->hint && m->end == f->q->n &&
+           ONE_OF(fr_word(f, m->end - 1), "most", "least");
+}
+
 bool fr_apply_ranked(struct frame *f)
 {
     f->is_plain = f->nth <= 1 && f->r.n_group == 0;
@@ -37,6 +48,11 @@ bool fr_apply_ranked(struct frame *f)
             return false;
         by = fr_item(fr_none, FUNC_COUNT);
         f->has_by = true;
+    }
+    if (!f->has_by && f->entity.column >= 0 && is_often(f)) {
+        by = fr_item(fr_none, FUNC_COUNT);
+        f->has_by = true;
+        f->anchor = f->entity.table;
     }
     if (!f->has_by)
         return false;

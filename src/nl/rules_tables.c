@@ -141,6 +141,11 @@ bool fr_apply_correlation(struct frame *f)
             refs[n++] = m->ref;
             m->used = true;
         }
+        struct nl_ref ref; /* "do heavier items cost more" */
+        int dir, table = n > 0 ? refs[0].table : fr_only_table(f);
+        if (fr_is(m, FM_MORE) && m->hint && n < 2 && table >= 0 &&
+            fr_hint(f, table, m->hint, &ref, &dir) && !(n > 0 && fr_same(refs[0], ref)))
+            refs[n++] = ref;
         if (fr_is(m, FM_MORE) || fr_is(m, FM_AND) || fr_is(m, FM_VS) || fr_is(m, FM_AGG) ||
             fr_is(m, FM_CORR))
             m->used = true;

@@ -22,12 +22,14 @@ static const char *const columns[][2] = {
     { "fixed_on", "DATE" },         { "outcome", "VARCHAR" },      { "fault_reason", "VARCHAR" },
     { "parts_on_hand", "BIGINT" },  { "reorder_level", "BIGINT" }, { "cost_eur", "DOUBLE" },
     { "engineer_email", "VARCHAR" }, { "Job No", "VARCHAR" },
+    { "receiver", "VARCHAR" },
 };
 
 static const struct {
     int column;
     const char *value;
-} values[] = { { 4, "Rejected" }, { 4, "Fixed" }, { 5, "Water damage" }, { 5, "Broken screen" } };
+} values[] = { { 4, "Rejected" }, { 4, "Fixed" }, { 5, "Water damage" }, { 5, "Broken screen" },
+             { 11, "Ana" },      { 11, "Bo" } };
 
 static struct nl_schema *schema_of_repairs(void)
 {
@@ -127,6 +129,12 @@ static void test_states(void **state)
           "SELECT COUNT(*) AS row_count FROM repairs WHERE engineer_email IS NULL" LAST },
         { "how many repairs are there where we dont have an engineer email?",
           "SELECT COUNT(*) AS row_count FROM repairs WHERE engineer_email IS NULL" LAST },
+        { "what share of the repairs has an engineer email?",
+          "SELECT 100.0 * COUNT(CASE WHEN engineer_email IS NOT NULL THEN 1 END) / COUNT(*) AS "
+          "percentage FROM repairs" LAST },
+        { "who received the most repairs?",
+          "SELECT receiver, COUNT(*) AS row_count FROM repairs WHERE receiver IS NOT NULL "
+          "GROUP BY receiver ORDER BY row_count DESC LIMIT 1" },
     };
     struct nl_schema *s = schema_of_repairs();
     (void)state;
@@ -154,12 +162,37 @@ static void test_numbers_and_nouns(void **state)
     nl_schema_destroy(s);
 }
 
+/* Both tables have a shop: the words that are of one table only say which is meant. */
+static void test_fewer_tables(void **state)
+{
+    struct err err = ERR_INIT;
+    struct nl_schema *s = NULL;
+    (void)state;
+    assert_int_equal(nl_schema_create("shops", &s, &err), 0);
+    assert_int_equal(nl_schema_add_table(s, "courses", 40, &err), 0);
+    assert_int_equal(nl_schema_add_column(s, 0, "shop", "VARCHAR", &err), 0);
+    assert_int_equal(nl_schema_add_column(s, 0, "places", "BIGINT", &err), 1);
+    assert_int_equal(nl_schema_add_table(s, "till_log", 900, &err), 1);
+    assert_int_equal(nl_schema_add_column(s, 1, "shopName", "VARCHAR", &err), 0);
+    assert_int_equal(nl_schema_add_column(s, 1, "cafeRev", "DOUBLE", &err), 1);
+    for (int t = 0; t < 2; t++) {
+        assert_int_equal(nl_schema_add_value(s, t, 0, "Harbour", &err), 0);
+        assert_int_equal(nl_schema_add_value(s, t, 0, "Sportdome", &err), 0);
+    }
+    assert_int_equal(nl_schema_finish(s, &err), 0);
+    assert_read(s, "total cafe income for Sportdome",
+                "SELECT SUM(cafeRev) AS total_cafeRev FROM till_log WHERE shopName = "
+                "'Sportdome'" LAST);
+    nl_schema_destroy(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_between),
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_numbers_and_nouns),
+        cmocka_unit_test(test_fewer_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
