@@ -9,12 +9,11 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 #include "agent/agent_impl.h"
+#include "agent/tools.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/str.h"
 #include "data/data.h"
-
-#define REMEMBERED_BYTES (32u << 10) /* of a message, for the turns after it: code may be longer */
 
 /* ---- data ---- */
 
@@ -424,10 +423,8 @@ bool chat_is_busy(const struct chat *c)
  */
 void chat_remember(struct chat *c, const char *role, const char *content, const json_t *calls)
 {
-    size_t keep = (size_t)c->agent->env.cfg->thread_history_window,
-           cut = str_utf8_cut(content, strlen(content), REMEMBERED_BYTES);
-    json_array_append_new(c->history, json_pack("{s:s, s:o, s:O*}", "role", role, "content",
-                                                json_text(content, cut), "calls", calls));
+    size_t keep = (size_t)c->agent->env.cfg->thread_history_window;
+    json_array_append_new(c->history, history_entry(role, content, calls));
     if (json_array_size(c->history) > keep)
         for (size_t n = MAX_OF(keep / 4 * 2, json_array_size(c->history) - keep); n > 0; n--)
             json_array_remove(c->history, 0);
@@ -544,6 +541,8 @@ int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, voi
     }
     if (chat_find(a, spec->owner, id))
         return err_set(err, ERR_CONFLICT, "there is a thread '%s' already", id);
+    if (a->env.store && store_has_room(a->env.store, spec->owner, err) < 0)
+        return -(int)err->code;
     struct opening *o = calloc(1, sizeof(*o));
     struct chat *c = chat_new(a, spec->owner, id);
     if (!o || !c) {
@@ -630,25 +629,15 @@ static void on_history(const struct err *err, const struct store_page *page, voi
         open_end(o, NULL, err);
         return;
     }
-    for (size_t i = 0; i < page->n; i++) {
-        const struct message *m = &page->messages[i];
-        auto_json json_t *meta = NULL;
-        if (m->metadata_json)
-            (void)json_parse(m->metadata_json, strlen(m->metadata_json), &meta, NULL);
-        if (m->role && m->content)
-            chat_remember(c, m->role, m->content, json_object_get(meta, "calls"));
-        if (json_is_true(json_object_get(meta, "state_lost"))) {
-            o->told = true;
-            o->had_python = false;
-        }
-        if (str_eq(json_string_value(json_object_get(meta, "query_mode")), "python"))
-            o->had_python = true;
-        json_t *plan = json_object_get(meta, "plan");
-        if (plan && str_eq(m->role, "assistant")) {
-            json_decref(c->last_plan);
-            c->last_plan = json_incref(plan);
-        }
-    }
+    size_t i;
+    json_t *m;
+    json_array_foreach(json_object_get(page->value, "messages"), i, m)
+        chat_remember(c, json_string_value(json_object_get(m, "role")),
+                      json_string_value(json_object_get(m, "content")),
+                      json_object_get(m, "calls"));
+    o->told = json_is_true(json_object_get(page->value, "told"));
+    o->had_python = json_is_true(json_object_get(page->value, "had_python"));
+    c->last_plan = json_incref(json_object_get(page->value, "plan"));
     struct store_query query = { .owner = o->owner, .thread_id = o->id, .limit = 1 };
     struct err ignored = ERR_INIT;
     o->chat = c;
@@ -702,7 +691,8 @@ static void on_record(const struct err *err, const struct store_page *page, void
     }
     struct store_query query = { .owner = o->owner,
                                  .thread_id = o->id,
-                                 .limit = (int)a->env.cfg->thread_history_window };
+                                 .limit = (int)a->env.cfg->thread_history_window,
+                                 .make = history_make };
     o->chat = c;
     if (r == 0)
         r = store_list(a->env.store, RECORD_MESSAGE, &query, on_history, o, &why);

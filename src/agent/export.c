@@ -208,6 +208,8 @@ int chat_import_messages(struct chat *c, const json_t *messages,
         return err_set(err, ERR_CONFLICT, "%s", busy);
     if (!c->agent->env.store)
         return err_set(err, ERR_UNAVAILABLE, "nothing is stored here");
+    if (store_has_room(c->agent->env.store, c->owner, err) < 0)
+        return -(int)err->code;
     struct importing *i = calloc(1, sizeof(*i));
     if (!i)
         return err_set(err, ERR_NO_MEMORY, "out of memory");

@@ -15,6 +15,8 @@
 #define ANSWER_MAX_BYTES 1200
 #define KEPT_MAX_BYTES 24000 /* of a reply, that its server wants back in later turns */
 
+#define REMEMBERED_BYTES (32u << 10) /* of a message, for the turns after it: code may be longer */
+
 static json_t *cut_text(const char *s, size_t max)
 {
     size_t len = strlen(s), cut = str_utf8_cut(s, len, max);
@@ -156,4 +158,43 @@ size_t history_messages(struct turn *t, const json_t *entry, size_t number, stru
         ret[n++] = (struct llm_message){ .role = LLM_ASSISTANT,
                                          .content = content && *content ? content : "(nothing)" };
     return n;
+}
+
+/* ---- what a chat remembers ---- */
+
+json_t *history_entry(const char *role, const char *content, const json_t *calls)
+{
+    size_t cut = str_utf8_cut(content, strlen(content), REMEMBERED_BYTES);
+    return json_pack("{s:s, s:o, s:O*}", "role", role, "content", json_text(content, cut), "calls",
+                     calls);
+}
+
+int history_make(const struct store_query *query, struct store_page *page, struct err *err)
+{
+    json_t *messages = json_array(), *plan = NULL;
+    bool told = false, had_python = false;
+    (void)query;
+    for (size_t i = 0; i < page->n; i++) {
+        const struct message *m = &page->messages[i];
+        auto_json json_t *meta = NULL;
+        if (m->metadata_json)
+            (void)json_parse(m->metadata_json, strlen(m->metadata_json), &meta, NULL);
+        if (m->role && m->content)
+            json_array_append_new(messages, history_entry(m->role, m->content,
+                                                          json_object_get(meta, "calls")));
+        if (json_is_true(json_object_get(meta, "state_lost"))) {
+            told = true;
+            had_python = false;
+        }
+        if (str_eq(json_string_value(json_object_get(meta, "query_mode")), "python"))
+            had_python = true;
+        json_t *newer = str_eq(m->role, "assistant") ? json_object_get(meta, "plan") : NULL;
+        if (newer) {
+            json_decref(plan);
+            plan = json_incref(newer);
+        }
+    }
+    page->value = json_pack("{s:o, s:b, s:b, s:o*}", "messages", messages, "told", told,
+                            "had_python", had_python, "plan", plan);
+    return page->value ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }

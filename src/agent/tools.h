@@ -62,6 +62,13 @@ const char *prompt_words(const struct turn *t, const char *table, const char *co
  * "result", "is_error"?}]}], shortened. New reference; NULL when it ran nothing.
  */
 json_t *history_of(const struct turn *t);
+/* A message as a chat remembers it: cut. */
+json_t *history_entry(const char *role, const char *content, const json_t *calls);
+/*
+ * Of a page of messages: {messages, told, had_python, plan?}. Metadata may be megabytes, so the
+ * thread that reads them parses them.
+ */
+int history_make(const struct store_query *query, struct store_page *page, struct err *err);
 /* Notes a reply of the model and, later, the answers of its calls. */
 void history_add_reply(struct turn *t, const struct llm_reply *reply);
 void history_add_answer(struct turn *t, const char *text, bool is_error);

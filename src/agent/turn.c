@@ -484,6 +484,8 @@ int chat_send(struct chat *c, const struct chat_message *message,
         return err_set(err, ERR_CONFLICT, "'%s' is a sandbox: it runs code and takes no messages",
                        c->id);
     int r = chat_check_message(cfg, message->text, err);
+    if (r == 0 && c->agent->env.store)
+        r = store_has_room(c->agent->env.store, c->owner, err);
     if (r < 0)
         return r;
     struct chat_code limits = { .timeout_ms = message->timeout_ms ? message->timeout_ms :

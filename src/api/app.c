@@ -19,6 +19,17 @@
 
 #define OTHERS_MIN 1200 /* of the rate limit: requests that are no messages, in a window */
 
+void reply_page(struct http_request *req, const struct err *err, const struct store_page *page)
+{
+    if (err) {
+        http_reply_error(req, err);
+        return;
+    }
+    size_t len;
+    char *text = store_page_take_text(page, &len);
+    http_reply_taken(req, 200, "application/json", text, len);
+}
+
 /* ---- figures for /metrics ---- */
 
 static void collect_move(void *arg, const char *from, const char *to, uint64_t n, double seconds)

@@ -107,6 +107,9 @@ extern const struct route_table page_routes, health_routes, dataset_routes, plan
     thread_fork_routes, checkpoint_routes, thread_export_routes, database_routes, doctor_routes,
     input_routes;
 
+/* The error, or the text that a thread of the store wrote of a page. */
+void reply_page(struct http_request *req, const struct err *err, const struct store_page *page);
+
 static inline struct app *app_of(struct http_request *req)
 {
     return http_request_app(req);

@@ -206,28 +206,19 @@ static void listing_left(void *arg)
     ((struct listing *)arg)->req = NULL;
 }
 
+static int write_queries(const struct store_query *query, struct store_page *page, struct err *err)
+{
+    (void)query;
+    return records_json(RECORD_QUERY, "{\"queries\":[", page, false, "next", &page->text, err);
+}
+
 static void listed(const struct err *err, const struct store_page *page, void *arg)
 {
     struct listing *l = arg;
     struct http_request *req = l->req;
-    auto_buf struct buf text = BUF_INIT(64u << 20);
-    struct err why = ERR_INIT;
     free(l);
-    if (!req)
-        return;
-    int r = err ? -1 : buf_append_str(&text, "{\"queries\":[", &why);
-    for (size_t i = 0; r == 0 && i < page->n; i++) {
-        r = i ? buf_append_str(&text, ",", &why) : 0;
-        if (r == 0)
-            r = record_json(RECORD_QUERY, &page->queries[i], false, &text, &why);
-    }
-    if (r == 0)
-        r = *page->next ? buf_printf(&text, &why, "],\"next\":\"%s\"}", page->next) :
-                          buf_append_str(&text, "],\"next\":null}", &why);
-    if (r < 0)
-        http_reply_error(req, err ? err : &why);
-    else
-        http_reply_bytes(req, 200, "application/json", text.data, text.len);
+    if (req)
+        reply_page(req, err, page);
 }
 
 static void list_queries(struct http_request *req)
@@ -245,7 +236,8 @@ static void list_queries(struct http_request *req)
                                      .status = http_query(req, "verdict"),
                                      .cursor = http_query(req, "cursor"),
                                      .limit = (int)http_query_i64(req, "limit",
-                                                                  STORE_LIMIT_DEFAULT) };
+                                                                  STORE_LIMIT_DEFAULT),
+                                     .make = write_queries };
         l->req = req;
         r = store_list(app->store, RECORD_QUERY, &query, listed, l, &err);
     }

@@ -350,6 +350,12 @@ static struct reading *begin_reading(struct http_request *req)
     return rd;
 }
 
+static int write_run(const struct store_query *query, struct store_page *page, struct err *err)
+{
+    (void)query;
+    return record_json(RECORD_CAPSULE, &page->capsules[0], false, &page->text, err);
+}
+
 static void got_run(const struct err *err, const struct store_page *page, void *arg)
 {
     struct reading *rd = arg;
@@ -361,23 +367,16 @@ static void got_run(const struct err *err, const struct store_page *page, void *
         http_reply_fail(req, ERR_NOT_FOUND, "Run not found");
         return;
     }
-    auto_buf struct buf text = BUF_INIT(64u << 20);
-    struct err why = ERR_INIT;
-    int r = err ? -(int)err->code :
-                  record_json(RECORD_CAPSULE, &page->capsules[0], false, &text, &why);
-    if (r < 0)
-        http_reply_error(req, err ? err : &why);
-    else
-        http_reply_bytes(req, 200, "application/json", text.data, text.len);
+    reply_page(req, err, page);
 }
 
 /* Hands the request over to a read of the store, or answers why not. */
-static void read_one(struct http_request *req, store_read_fn done)
+static void read_one(struct http_request *req, store_make_fn make, store_read_fn done)
 {
     struct err err = ERR_INIT;
     struct reading *rd = begin_reading(req);
-    int r = rd ? store_get(app_of(req)->store, RECORD_CAPSULE, http_owner(req),
-                           http_param(req, "run_id"), done, rd, &err) :
+    int r = rd ? store_get_made(app_of(req)->store, RECORD_CAPSULE, http_owner(req),
+                                http_param(req, "run_id"), make, done, rd, &err) :
                  err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r < 0) {
         free(rd);
@@ -389,7 +388,7 @@ static void read_one(struct http_request *req, store_read_fn done)
 
 static void get_run(struct http_request *req)
 {
-    read_one(req, got_run);
+    read_one(req, write_run, got_run);
 }
 
 static json_t *status_json(const char *id, const char *status)
@@ -418,7 +417,13 @@ static void get_status(struct http_request *req)
     if (run)
         http_reply_json(req, 200, status_json(run_id(run), run_phase(run)));
     else
-        read_one(req, got_status);
+        read_one(req, NULL, got_status);
+}
+
+static int write_runs(const struct store_query *query, struct store_page *page, struct err *err)
+{
+    (void)query;
+    return records_json(RECORD_CAPSULE, "{\"runs\":[", page, true, "next", &page->text, err);
 }
 
 static void got_runs(const struct err *err, const struct store_page *page, void *arg)
@@ -426,28 +431,8 @@ static void got_runs(const struct err *err, const struct store_page *page, void 
     struct reading *rd = arg;
     struct http_request *req = rd->req;
     free(rd);
-    if (!req)
-        return;
-    if (err) {
-        http_reply_error(req, err);
-        return;
-    }
-    auto_buf struct buf text = BUF_INIT(64u << 20);
-    struct err why = ERR_INIT;
-    int r = buf_append_str(&text, "{\"runs\":[", &why);
-    for (size_t i = 0; i < page->n && r == 0; i++) {
-        if (i)
-            r = buf_append_str(&text, ",", &why);
-        if (r == 0)
-            r = record_json(RECORD_CAPSULE, &page->capsules[i], true, &text, &why);
-    }
-    if (r == 0)
-        r = *page->next ? buf_printf(&text, &why, "],\"next\":\"%s\"}", page->next) :
-                          buf_append_str(&text, "],\"next\":null}", &why);
-    if (r < 0)
-        http_reply_error(req, &why);
-    else
-        http_reply_bytes(req, 200, "application/json", text.data, text.len);
+    if (req)
+        reply_page(req, err, page);
 }
 
 static void list_runs(struct http_request *req)
@@ -467,6 +452,7 @@ static void list_runs(struct http_request *req)
         .until = to ? until : NULL,
         .cursor = http_query(req, "cursor"),
         .limit = (int)http_query_i64(req, "limit", STORE_LIMIT_DEFAULT),
+        .make = write_runs,
     };
     struct reading *rd = begin_reading(req);
     if (r == 0)
@@ -555,7 +541,7 @@ static void delete_run(struct http_request *req)
         return;
     }
     if (!run) {
-        read_one(req, got_ended);
+        read_one(req, NULL, got_ended);
         return;
     }
     if (capsule) {

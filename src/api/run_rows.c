@@ -191,6 +191,16 @@ static void find_data(struct run_rows *rr, const char *thread_id)
 
 /* ---- the capsule ---- */
 
+static int parse_result(const struct store_query *query, struct store_page *page, struct err *err)
+{
+    const char *text = page->capsules[0].result_json;
+    (void)query;
+    (void)err;
+    if (text)
+        (void)json_parse(text, strlen(text), &page->value, NULL);
+    return 0;
+}
+
 static void got_run(const struct err *err, const struct store_page *page, void *arg)
 {
     struct run_rows *rr = arg;
@@ -204,9 +214,7 @@ static void got_run(const struct err *err, const struct store_page *page, void *
         refuse(rr, err->code, none ? "Run not found" : err->message);
         return;
     }
-    auto_json json_t *result = NULL;
-    if (c->result_json)
-        (void)json_parse(c->result_json, strlen(c->result_json), &result, NULL);
+    const json_t *result = page->value;
     if (!str_eq(c->status, "succeeded")) {
         refuse(rr, ERR_CONFLICT, "this run did not succeed and has no rows");
         return;
@@ -241,8 +249,8 @@ static void read_run(struct http_request *req, bool exports)
         rr->total = -1;
         arena_init(&rr->arena, 8u << 20);
         snprintf(rr->name, sizeof(rr->name), "run-%.8s", http_param(req, "run_id"));
-        r = store_get(rr->app->store, RECORD_CAPSULE, http_owner(req), http_param(req, "run_id"),
-                      got_run, rr, &err);
+        r = store_get_made(rr->app->store, RECORD_CAPSULE, http_owner(req),
+                           http_param(req, "run_id"), parse_result, got_run, rr, &err);
     }
     if (r < 0) {
         if (rr)

@@ -277,22 +277,23 @@ static void looking_left(void *arg)
         looking_free(l);
 }
 
-static json_t *query_log_json(const struct store_page *page)
+static int make_query_log(const struct store_query *query, struct store_page *page, struct err *err)
 {
-    json_t *log = json_array();
-    for (size_t i = 0; page && i < page->n; i++) {
+    (void)query;
+    page->value = json_array();
+    for (size_t i = 0; i < page->n; i++) {
         const struct asked_query *q = &page->queries[i];
         json_t *params = NULL;
         if (!q->params_json ||
             json_parse(q->params_json, strlen(q->params_json), &params, NULL) < 0)
             params = json_object();
-        json_array_append_new(log, json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s?, s:I}", "query",
-                                             q->sql, "parameters", params, "timestamp",
-                                             q->created_at, "user_id", q->owner, "database",
-                                             q->dataset_id, "verdict", q->status, "execution_id",
-                                             q->run_id, "rows", (json_int_t)q->row_count));
+        json_t *one = json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s?, s:I}", "query", q->sql,
+                                "parameters", params, "timestamp", q->created_at, "user_id",
+                                q->owner, "database", q->dataset_id, "verdict", q->status,
+                                "execution_id", q->run_id, "rows", (json_int_t)q->row_count);
+        json_array_append_new(page->value, one);
     }
-    return log;
+    return page->value ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 static void reply_state(struct http_request *req, const struct chat *c, const json_t *found,
@@ -313,7 +314,8 @@ static void reply_state(struct http_request *req, const struct chat *c, const js
                               "variables", variables ? json_incref(variables) : json_object(),
                               "globals", globals ? json_incref(globals) : json_array(),
                               "debug_info", debug ? json_incref(debug) : json_null(), "query_log",
-                              query_log_json(queries), "execution_time",
+                              queries ? json_incref(queries->value) : json_array(),
+                              "execution_time",
                               json_number_value(json_object_get(last, "execution_time")), "config",
                               chat_terms(c)->config, "kernel", kernel.state, "has_variables",
                               kernel.has_variables, "expires_at", expires);
@@ -336,7 +338,8 @@ static void list_queries(struct looking *l)
     struct app *app = app_of(l->req);
     const struct store_query query = { .owner = http_owner(l->req),
                                        .thread_id = chat_id(l->chat),
-                                       .limit = QUERIES_SHOWN };
+                                       .limit = QUERIES_SHOWN,
+                                       .make = make_query_log };
     l->is_listing = store_list(app->store, RECORD_QUERY, &query, on_queries, l, &err) == 0;
     if (!l->is_listing)
         on_queries(&err, NULL, l);
@@ -534,22 +537,26 @@ static json_t *entry_json(const struct capsule *c)
                      json_is_true(json_object_get(usage, "has_result")));
 }
 
+static int make_history(const struct store_query *query, struct store_page *page, struct err *err)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < page->n; i++)
+        json_array_append_new(list, entry_json(&page->capsules[i]));
+    auto_json json_t *answer = json_pack("{s:s, s:o, s:I, s:s?}", "sandbox_id", query->thread_id,
+                                         "history", list, "total_executions",
+                                         (json_int_t)json_array_size(list), "next",
+                                         *page->next ? page->next : NULL);
+    return answer ? json_write(answer, &page->text, err) :
+                    err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
 static void got_history(const struct err *err, const struct store_page *page, void *arg)
 {
     struct opening *o = arg;
     struct http_request *req = o->req;
     free(o);
-    if (req && err)
-        http_reply_error(req, err);
-    if (!req || err)
-        return;
-    json_t *list = json_array();
-    for (size_t i = 0; i < page->n; i++)
-        json_array_append_new(list, entry_json(&page->capsules[i]));
-    http_reply_json(req, 200,
-                    json_pack("{s:s, s:o, s:I, s:s?}", "sandbox_id", id_of(req), "history", list,
-                              "total_executions", (json_int_t)json_array_size(list), "next",
-                              *page->next ? page->next : NULL));
+    if (req)
+        reply_page(req, err, page);
 }
 
 /* A page of the owner's records; got takes a struct opening. */
@@ -575,7 +582,7 @@ static void list(struct http_request *req, enum record_type type, struct store_q
 
 static void list_history(struct http_request *req, struct chat *c)
 {
-    struct store_query query = { .thread_id = chat_id(c) };
+    struct store_query query = { .thread_id = chat_id(c), .make = make_history };
     list(req, RECORD_CAPSULE, &query, got_history);
 }
 

@@ -430,73 +430,79 @@ static void got_silent_thread(const struct err *err, const struct store_page *pa
 
 /*
  * Both histories: with all that is kept of each message, or only who said what. Of a thread that
- * nobody has used yet the first is empty,
- * because clients make up ids and ask at once; the second is not found.
+ * nobody has used yet the first is empty, because clients make up ids and ask at once; the second
+ * is not found.
  */
-static void reply_messages(struct waiting *w, const struct err *err, const struct store_page *page,
-                           bool brief)
+static int write_head(const struct store_query *query, struct store_page *page, struct err *err)
 {
-    struct http_request *req = w->req;
-    struct err unread = ERR_INIT;
-    if (req && !err && page->n == 0 && brief &&
-        store_get(app_of(req)->store, RECORD_THREAD, http_owner(req), http_param(req, "thread_id"),
-                  got_silent_thread, w, &unread) == 0)
-        return;
-    free(w);
-    if (!req)
-        return;
-    if (err || unread.code) {
-        reply_read_error(req, err ? err : &unread);
-        return;
-    }
-    auto_buf struct buf text = BUF_INIT(64u << 20);
-    auto_json json_t *id = json_string(http_param(req, "thread_id"));
-    struct err why = ERR_INIT;
-    int r = buf_append_str(&text, "{\"thread_id\":", &why);
-    auto_free char *quoted = json_dumps(id, JSON_ENCODE_ANY);
+    auto_json json_t *id = json_string(query->thread_id);
+    int r = buf_append_str(&page->text, "{\"thread_id\":", err);
     if (r == 0)
-        r = buf_append_str(&text, quoted ? quoted : "null", &why);
-    if (r == 0)
-        r = buf_append_str(&text, ",\"messages\":[", &why);
+        r = json_write(id, &page->text, err);
+    return r < 0 ? r : buf_append_str(&page->text, ",\"messages\":[", err);
+}
+
+static int write_messages(const struct store_query *query, struct store_page *page, struct err *err)
+{
+    int r = write_head(query, page, err);
+    return r < 0 ? r :
+                   records_json(RECORD_MESSAGE, "", page, false, "before", &page->text, err);
+}
+
+static int write_history(const struct store_query *query, struct store_page *page, struct err *err)
+{
+    int r = write_head(query, page, err);
     for (size_t i = 0; i < page->n && r == 0; i++) {
         const struct message *m = &page->messages[i];
-        if (i)
-            r = buf_append_str(&text, ",", &why);
-        if (r == 0 && brief) {
-            auto_json json_t *one = json_pack("{s:s, s:s, s:s?}", "role", m->role, "content",
-                                              m->content ? m->content : "", "run_id", m->run_id);
-            r = json_write(one, &text, &why);
-        } else if (r == 0) {
-            r = record_json(RECORD_MESSAGE, m, false, &text, &why);
-        }
+        auto_json json_t *one = json_pack("{s:s, s:s, s:s?}", "role", m->role, "content",
+                                          m->content ? m->content : "", "run_id", m->run_id);
+        r = i ? buf_append_str(&page->text, ",", err) : 0;
+        if (r == 0)
+            r = json_write(one, &page->text, err);
     }
-    if (r == 0)
-        r = *page->next ? buf_printf(&text, &why, "],\"before\":\"%s\"}", page->next) :
-                          buf_append_str(&text, "],\"before\":null}", &why);
-    if (r < 0)
-        http_reply_error(req, &why);
-    else
-        http_reply_bytes(req, 200, "application/json", text.data, text.len);
+    return r < 0 ? r : records_end(page, "before", &page->text, err);
+}
+
+static void reply_messages(struct http_request *req, const struct err *err,
+                           const struct store_page *page)
+{
+    if (req && err)
+        reply_read_error(req, err);
+    else if (req)
+        reply_page(req, NULL, page);
 }
 
 static void got_messages(const struct err *err, const struct store_page *page, void *arg)
 {
-    reply_messages(arg, err, page, false);
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    reply_messages(req, err, page);
 }
 
 static void got_history(const struct err *err, const struct store_page *page, void *arg)
 {
-    reply_messages(arg, err, page, true);
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    struct err unread = ERR_INIT;
+    if (req && !err && page->n == 0 &&
+        store_get(app_of(req)->store, RECORD_THREAD, http_owner(req), http_param(req, "thread_id"),
+                  got_silent_thread, w, &unread) == 0)
+        return;
+    free(w);
+    reply_messages(req, unread.code ? &unread : err, page);
 }
 
-static void list_messages(struct http_request *req, int limit, store_read_fn got)
+static void list_messages(struct http_request *req, int limit, store_make_fn make,
+                          store_read_fn got)
 {
     struct err err = ERR_INIT;
     struct waiting *w = wait_for(req);
     struct store_query query = { .owner = http_owner(req),
                                  .thread_id = http_param(req, "thread_id"),
                                  .cursor = http_query(req, "cursor"),
-                                 .limit = limit };
+                                 .limit = limit,
+                                 .make = make };
     int r = w ? store_list(app_of(req)->store, RECORD_MESSAGE, &query, got, w, &err) :
                 err_set(&err, ERR_NO_MEMORY, "out of memory");
     deferred(req, w, r, &err);
@@ -505,12 +511,13 @@ static void list_messages(struct http_request *req, int limit, store_read_fn got
 static void get_messages(struct http_request *req)
 {
     long long limit = http_query_i64(req, "limit", 50);
-    list_messages(req, (int)MAX_OF(1, MIN_OF(limit, STORE_LIMIT_MAX)), got_messages);
+    list_messages(req, (int)MAX_OF(1, MIN_OF(limit, STORE_LIMIT_MAX)), write_messages,
+                  got_messages);
 }
 
 static void get_history(struct http_request *req)
 {
-    list_messages(req, STORE_LIMIT_MAX, got_history);
+    list_messages(req, STORE_LIMIT_MAX, write_history, got_history);
 }
 
 static void deleted(const struct err *err, int64_t value, void *arg)

@@ -92,6 +92,8 @@ static void got_run(const struct err *err, const struct store_page *page, void *
     else if (err)
         why = *err;
     int r = err ? -1 : verified_of(&page->capsules[0], &v, &why);
+    if (r == 0)
+        r = store_has_room(w->app->store, v.owner, &why);
     if (r == 0) {
         clock_iso8601(clock_wall_ms(), now);
         v.created_at = now;
@@ -152,28 +154,19 @@ static void unverify_run(struct http_request *req)
 
 /* ---- the list ---- */
 
+static int write_list(const struct store_query *query, struct store_page *page, struct err *err)
+{
+    (void)query;
+    return records_json(RECORD_VERIFIED, "{\"verified\":[", page, true, "next", &page->text, err);
+}
+
 static void listed(const struct err *err, const struct store_page *page, void *arg)
 {
     struct waiting *w = arg;
     struct http_request *req = w->req;
     free(w);
-    if (!req)
-        return;
-    auto_buf struct buf text = BUF_INIT(64u << 20);
-    struct err why = ERR_INIT;
-    int r = err ? -1 : buf_append_str(&text, "{\"verified\":[", &why);
-    for (size_t i = 0; r == 0 && i < page->n; i++) {
-        r = i ? buf_append_str(&text, ",", &why) : 0;
-        if (r == 0)
-            r = record_json(RECORD_VERIFIED, &page->verified[i], true, &text, &why);
-    }
-    if (r == 0)
-        r = *page->next ? buf_printf(&text, &why, "],\"next\":\"%s\"}", page->next) :
-                          buf_append_str(&text, "],\"next\":null}", &why);
-    if (r < 0)
-        http_reply_error(req, err ? err : &why);
-    else
-        http_reply_bytes(req, 200, "application/json", text.data, text.len);
+    if (req)
+        reply_page(req, err, page);
 }
 
 static void list_verified(struct http_request *req)
@@ -183,7 +176,8 @@ static void list_verified(struct http_request *req)
     struct store_query query = { .owner = http_owner(req),
                                  .dataset_id = http_query(req, "dataset_id"),
                                  .cursor = http_query(req, "cursor"),
-                                 .limit = (int)http_query_i64(req, "limit", STORE_LIMIT_DEFAULT) };
+                                 .limit = (int)http_query_i64(req, "limit", STORE_LIMIT_DEFAULT),
+                                 .make = write_list };
     int r = w ? store_list(app_of(req)->store, RECORD_VERIFIED, &query, listed, w, &err) :
                 err_set(&err, ERR_NO_MEMORY, "out of memory");
     start(req, w, r, &err);
@@ -223,7 +217,8 @@ static const struct route routes[] = {
           "The question and the code that answered it become an example: models are shown it with "
           "alike questions about the same dataset, "
           "and the planner answers the same question by the same code. At most 500 for a dataset.",
-      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE) |
+                ROUTE_ERR(UNAVAILABLE) },
     { HTTP_DELETE, "/runs/{run_id}/verify", unverify_run, .id = "unverifyRun", .tag = "runs",
       .summary = "Take a confirmation back", .params = run_params,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(UNAVAILABLE) },

@@ -64,6 +64,10 @@
                  "figures, then the oldest runs are removed. 0 for no limit.")                                                        \
     CONFIG_INT(run_ttl_s, "RUN_TTL_SECONDS", 0, 0, 3153600000,                                                                        \
                "How long a run is kept; 0: until it is deleted or RUN_QUOTA_BYTES is used up.")                                       \
+    CONFIG_BYTES(thread_quota_bytes, "THREAD_QUOTA_BYTES", "2g", 0, 1125899906842624, \
+                 "Bytes of all threads of one owner with their messages, and of what they told " \
+                 "about data: words and verified questions. Past it new ones are refused " \
+                 "until some are deleted. 0 for no limit.") \
     CONFIG_INT(                                                                                                                       \
         stop_timeout_s, "RIDDLE_STOP_TIMEOUT_SECONDS", 10, 0, 3600,                                                                   \
         "How long a server that was told to stop lets requests finish before it fails them.")                                         \

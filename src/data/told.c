@@ -252,6 +252,8 @@ static void change_now(const struct err *err, void *arg)
     }
     c->before = json_deep_copy(told_find(room, c->owner, id));
     int r = words_patch(c->handle.dataset, c->before, c->patch, &c->after, &why);
+    if (r == 0 && json_object_size(c->after) > 0)
+        r = store_has_room(room->env.store, c->owner, &why);
     auto_free char *text = r == 0 ? json_to_str(c->after) : NULL;
     if (r == 0)
         r = text ? set(room->told, c->owner, id, c->after, strlen(text), &why) :

@@ -11,6 +11,9 @@
  * begins the transaction while the caller puts the write together. If none comes, it is rolled
  * back.
  *
+ * What is to be made of a large page (store_make_fn) is made in the background, and so is a large
+ * page freed.
+ *
  * The result of a run is handed in as a value. A large one is turned into text by a thread in the
  * background, which then puts the request into the queue of writes.
  *
@@ -26,6 +29,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/json.h"
+#include "base/str.h"
 
 #define QUEUE_MAX 8192
 #define QUEUE_MAX_BYTES ((size_t)256 << 20)
@@ -36,6 +40,7 @@
 #define SCRUB_LATEST_MS 3000
 #define CHECK_MS 2000
 #define EXPECT_MS 2 /* how long a transaction stays open for a write that was announced */
+#define AT_ONCE_MAX ((size_t)64 << 10) /* of a page that the background has no part in */
 #define REQUEST_TEXT_MAX ((size_t)128 << 10)
 
 const int64_t store_bucket_us[STORE_BUCKETS] = { 100,    250,    500,     1000,   2500,
@@ -76,7 +81,16 @@ static struct request *queue_pop(struct queue *q)
 void store_page_finish(struct store_page *page)
 {
     arena_finish(&page->arena);
+    buf_finish(&page->text);
+    json_discard(page->value);
     *page = (struct store_page){ .n = 0 };
+}
+
+char *store_page_take_text(const struct store_page *page, size_t *ret_len)
+{
+    struct store_page *own = (struct store_page *)(uintptr_t)page; /* the request's, as its text */
+    *ret_len = own->text.len;
+    return buf_take(&own->text);
 }
 
 void request_free(struct request *r)
@@ -231,6 +245,8 @@ static void fail(struct request *r, const struct err *err)
     r->result = -err->code;
 }
 
+static void look_at_owners(struct store *s, struct request **batch, size_t n);
+
 static void write_batch(struct store *s, struct request **batch, size_t n)
 {
     struct request *valid[BATCH_MAX];
@@ -258,9 +274,89 @@ static void write_batch(struct store *s, struct request **batch, size_t n)
             if (!alone || transact(s, &valid[i], 1, &refused, &err) < 0)
                 fail(valid[i], &err);
     }
+    look_at_owners(s, batch, n);
     for (size_t i = 0; i < n; i++)
         complete(s, batch[i]);
 }
+
+/* ---- quota ---- */
+
+static const char *owner_of(enum record_type type, const void *record)
+{
+    bool counts = type == RECORD_THREAD || type == RECORD_MESSAGE || type == RECORD_WORDS ||
+                  type == RECORD_VERIFIED;
+    return counts ? record_text(record, record_field(type, "owner")) : NULL;
+}
+
+static size_t find_full(const struct store *s, const char *owner)
+{
+    size_t i = 0;
+    while (i < s->n_full && !str_eq(s->full[i], owner))
+        i++;
+    return i;
+}
+
+/* Whether this owner has too much, after a write. */
+static void look_at(struct store *s, const char *owner)
+{
+    int64_t bytes = 0;
+    struct err ignored = ERR_INIT;
+    if (s->ops->kept_bytes(s->backend, owner, &bytes, &ignored) < 0)
+        return;
+    pthread_mutex_lock(&s->lock);
+    size_t at = find_full(s, owner);
+    bool is_known = at < s->n_full;
+    if (bytes > s->quota_bytes && !is_known) {
+        char **more = realloc(s->full, (s->n_full + 1) * sizeof(*more));
+        if (more) {
+            s->full = more;
+            if ((s->full[s->n_full] = strdup(owner)))
+                s->n_full++;
+        }
+    } else if (bytes <= s->quota_bytes && is_known) {
+        free(s->full[at]);
+        s->full[at] = s->full[--s->n_full];
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Before the callbacks, so that whoever made room can use it. */
+static void look_at_owners(struct store *s, struct request **batch, size_t n)
+{
+    bool removed = false;
+    if (s->quota_bytes == 0 || !s->ops->kept_bytes)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const char *last = NULL;
+        removed |= batch[i]->kind == REQUEST_REMOVE;
+        for (size_t k = 0; k < batch[i]->n_parts; k++) {
+            const char *owner = owner_of(batch[i]->parts[k].type, batch[i]->parts[k].record);
+            if (owner && !(last && str_eq(owner, last)))
+                look_at(s, owner);
+            last = owner ? owner : last;
+        }
+    }
+    /* Whose record went is not always told: only this thread changes the list. */
+    for (size_t i = s->n_full; removed && i > 0; i--) {
+        auto_free char *owner = strdup(s->full[i - 1]);
+        if (owner)
+            look_at(s, owner);
+    }
+}
+
+int store_has_room(struct store *s, const char *owner, struct err *err)
+{
+    pthread_mutex_lock(&s->lock);
+    bool is_full = find_full(s, owner) < s->n_full;
+    pthread_mutex_unlock(&s->lock);
+    return is_full ? err_set(err, ERR_TOO_LARGE,
+                             "your threads take more than the %lld bytes that they may "
+                             "(THREAD_QUOTA_BYTES); delete some first",
+                             (long long)s->quota_bytes) :
+                     0;
+}
+
+/* ---- the writer, again ---- */
 
 /* The next thing to do besides writing; with the lock. */
 struct upkeep {
@@ -398,6 +494,49 @@ static int read_list(struct store *s, size_t slot, struct request *r)
     return 0;
 }
 
+static void make(struct request *r)
+{
+    r->page.text = (struct buf)BUF_INIT(STORE_ARENA_BYTES);
+    r->result = r->query.make(&r->query, &r->page, &r->err);
+    if (r->page.text.len > 0) {
+        arena_finish(&r->page.arena);
+        r->page.items = NULL;
+    }
+}
+
+/* In the background. */
+static void make_later(struct background_job *job)
+{
+    struct request *r = (struct request *)job;
+    struct store *s = r->store;
+    make(r);
+    complete(s, r);
+    pthread_mutex_lock(&s->lock);
+    s->n_making--;
+    pthread_cond_broadcast(&s->finished);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/*
+ * What is to be made of a page: of a large one in the background, whose threads have heaps of their
+ * own; the many small pieces of a parsed value would slow down the heap of the loop. True: it is
+ * completed there.
+ */
+static bool made_later(struct store *s, struct request *r)
+{
+    if (r->result < 0 || !r->query.make)
+        return false;
+    r->store = s;
+    r->job.fn = make_later;
+    pthread_mutex_lock(&s->lock);
+    bool later = r->page.arena.used_bytes >= AT_ONCE_MAX && background_run(&r->job);
+    s->n_making += later;
+    pthread_mutex_unlock(&s->lock);
+    if (!later)
+        make(r);
+    return later;
+}
+
 static void *reader_main(void *arg)
 {
     struct reader *reader = arg;
@@ -418,11 +557,25 @@ static void *reader_main(void *arg)
         else
             r->result = s->ops->upload_bytes(s->backend, reader->slot, r->owner, &r->value,
                                              &r->err);
-        complete(s, r);
+        if (!made_later(s, r))
+            complete(s, r);
     }
 }
 
 /* ---- back in the loop ---- */
+
+static void free_later(struct background_job *job)
+{
+    request_free((struct request *)job);
+}
+
+/* Giving megabytes back to the system takes milliseconds. */
+static void request_free_beside(struct request *r)
+{
+    r->job.fn = free_later;
+    if (r->page.arena.used_bytes < AT_ONCE_MAX || !background_run(&r->job))
+        request_free(r);
+}
 
 void dispatch_call_back(struct store *s)
 {
@@ -441,7 +594,7 @@ void dispatch_call_back(struct store *s)
             r->read(err, err ? NULL : &r->page, r->arg);
         else if (r->done)
             r->done(err, err ? 0 : r->value, r->arg);
-        request_free(r);
+        request_free_beside(r);
     }
     if (s->pending == 0)
         uv_unref((uv_handle_t *)&s->async);
@@ -470,6 +623,9 @@ void dispatch_finish(struct store *s)
     pthread_cond_destroy(&s->reads_there);
     pthread_cond_destroy(&s->finished);
     pthread_mutex_destroy(&s->lock);
+    for (size_t i = 0; i < s->n_full; i++)
+        free(s->full[i]);
+    free(s->full);
 }
 
 void dispatch_stop(struct store *s)
@@ -483,6 +639,10 @@ void dispatch_stop(struct store *s)
         pthread_join(s->writer, NULL);
     for (size_t i = 0; i < s->n_readers; i++)
         pthread_join(s->readers[i].thread, NULL);
+    pthread_mutex_lock(&s->lock);
+    while (s->n_making > 0)
+        pthread_cond_wait(&s->finished, &s->lock);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* Signals are for the thread of the loop: those of the store block them all. */

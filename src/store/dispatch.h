@@ -25,7 +25,7 @@ struct part {
 };
 
 struct request {
-    struct background_job job; /* first: writes the result */
+    struct background_job job; /* first: writes a result, makes or frees a page */
     struct request *next;
     enum request_kind kind;
     enum record_type type;
@@ -38,7 +38,7 @@ struct request {
     struct capsule *capsule; /* one of the parts: its result is to be written */
     json_t *unwritten;       /* that result */
     char *written;
-    struct store *store; /* that waits for it */
+    struct store *store;     /* that waits for it, or for what is made of a page */
     size_t bytes; /* of the records */
     const char *owner, *id, *error_json, *before;
     int64_t max_bytes;
@@ -80,10 +80,14 @@ struct store {
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t writes_there, reads_there, finished;
     struct queue writes, reads, done;
+    size_t n_making;    /* reads that the background completes */
     size_t n_unwritten; /* requests that become writes once their result is text */
     bool closing, expected; /* a write is announced */
     struct store_stats stats;
     struct err write_failure, read_failure; /* of the last one, if it was the store's */
+    int64_t quota_bytes;                    /* set once */
+    char **full;                            /* owners who have more than that */
+    size_t n_full;
 
     /* The writer's thread only. */
     bool trimmed; /* the last trim removed something */

@@ -523,6 +523,26 @@ int record_json(enum record_type type, const void *record, bool brief, struct bu
     return buf_append_str(b, "}", err);
 }
 
+int records_end(const struct store_page *page, const char *next_key, struct buf *b,
+                struct err *err)
+{
+    return *page->next ? buf_printf(b, err, "],\"%s\":\"%s\"}", next_key, page->next) :
+                         buf_printf(b, err, "],\"%s\":null}", next_key);
+}
+
+int records_json(enum record_type type, const char *head, const struct store_page *page, bool brief,
+                 const char *next_key, struct buf *b, struct err *err)
+{
+    int r = buf_append_str(b, head, err);
+    for (size_t i = 0; r == 0 && i < page->n; i++) {
+        const char *record = (const char *)page->items + i * record_infos[type].size;
+        r = i ? buf_append_str(b, ",", err) : 0;
+        if (r == 0)
+            r = record_json(type, record, brief, b, err);
+    }
+    return r < 0 ? r : records_end(page, next_key, b, err);
+}
+
 /* ---- cursors: 20260131120000123_<id>, or the number of a message ---- */
 
 #define CURSOR_DIGITS 17

@@ -38,6 +38,7 @@ enum verb {
     VERB_GET,
     VERB_LIST,
     VERB_UPLOAD_BYTES,
+    VERB_KEPT_BYTES,
 };
 
 /* What a statement does: verb, kind of record, and a bit for each filter of a list. */
@@ -202,6 +203,9 @@ static int sql_text(struct buf *b, enum verb verb, enum record_type type, unsign
     case VERB_UPLOAD_BYTES:
         return buf_printf(b, err, "SELECT coalesce(sum(size_bytes), 0) FROM uploads%s",
                           bits & BIT_OWNER ? " WHERE owner = ?" : "");
+    case VERB_KEPT_BYTES:
+        return buf_append_str(b, "SELECT coalesce(max(bytes), 0) FROM owner_sizes WHERE owner = ?",
+                              err);
     }
     abort();
 }
@@ -757,16 +761,15 @@ static int backend_list(struct store_backend *b, size_t slot, enum record_type t
     return r;
 }
 
-static int backend_upload_bytes(struct store_backend *b, size_t slot, const char *owner,
-                                int64_t *ret, struct err *err)
+/* owner: NULL for all. */
+static int read_sum(struct connection *c, enum verb verb, const char *owner, int64_t *ret,
+                    struct err *err)
 {
-    struct connection *c = &b->readers[slot];
     sqlite3_stmt *stmt;
-    bool any = owner == store_any_owner;
-    int r = prepare(c, VERB_UPLOAD_BYTES, 0, any ? 0 : BIT_OWNER, &stmt, err);
+    int r = prepare(c, verb, 0, owner ? BIT_OWNER : 0, &stmt, err);
     if (r < 0)
         return r;
-    if (!any)
+    if (owner)
         r = bind_text(c, stmt, 1, owner, err);
     if (r == 0) {
         int code = sqlite3_step(stmt);
@@ -777,6 +780,19 @@ static int backend_upload_bytes(struct store_backend *b, size_t slot, const char
     }
     read_end(stmt);
     return r;
+}
+
+static int backend_upload_bytes(struct store_backend *b, size_t slot, const char *owner,
+                                int64_t *ret, struct err *err)
+{
+    return read_sum(&b->readers[slot], VERB_UPLOAD_BYTES, owner == store_any_owner ? NULL : owner,
+                    ret, err);
+}
+
+static int backend_kept_bytes(struct store_backend *b, const char *owner, int64_t *ret,
+                              struct err *err)
+{
+    return read_sum(&b->writer, VERB_KEPT_BYTES, owner, ret, err);
 }
 
 const struct store_ops store_sqlite_ops = {
@@ -795,5 +811,6 @@ const struct store_ops store_sqlite_ops = {
     .check = backend_check,
     .get = backend_get,
     .list = backend_list,
+    .kept_bytes = backend_kept_bytes,
     .upload_bytes = backend_upload_bytes,
 };

@@ -320,6 +320,69 @@ static const char step_figures[] =
     " WHERE owner = new.owner AND created_at = new.created_at AND run_id = new.run_id;"
     " END;";
 
+/*
+ * What an owner's threads take, and what was told about data: a total, which refuses more
+ * (store_has_room()). Runs are counted with their question and error. Queries are removed by their
+ * bytes as well.
+ */
+#define QUERIES_BYTES STR(STORE_QUERIES_BYTES)
+#define THREAD_SIZE(of)                                                                            \
+    "512 + " TEXT_BYTES(of "title") " + " TEXT_BYTES(of "datasets_json") " + " TEXT_BYTES(         \
+        of "uploads_json") " + " TEXT_BYTES(of "terms_json")
+#define MESSAGE_SIZE(of) "256 + " TEXT_BYTES(of "content") " + " TEXT_BYTES(of "metadata_json")
+#define WORDS_SIZE(of) "256 + " TEXT_BYTES(of "words_json")
+#define VERIFIED_SIZE(of)                                                                          \
+    "512 + 2 * " TEXT_BYTES(of "question") " + " TEXT_BYTES(of "plan_json") " + " TEXT_BYTES(      \
+        of "compiled_sql") " + " TEXT_BYTES(of "python_code")
+#define SIZE_TRIGGERS(table, of_columns, SIZE)                                                     \
+    "CREATE TRIGGER " table "_size_added AFTER INSERT ON " table " BEGIN"                          \
+    " INSERT INTO owner_sizes VALUES (new.owner, " SIZE("new.") ")"                                \
+    " ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes;"                           \
+    " END;"                                                                                        \
+    "CREATE TRIGGER " table "_size_changed AFTER UPDATE OF " of_columns " ON " table " BEGIN"      \
+    " UPDATE owner_sizes SET bytes = bytes + (" SIZE("new.") ") - (" SIZE("old.") ")"              \
+    " WHERE owner = new.owner;"                                                                    \
+    " END;"                                                                                        \
+    "CREATE TRIGGER " table "_size_removed AFTER DELETE ON " table " BEGIN"                        \
+    " UPDATE owner_sizes SET bytes = bytes - (" SIZE("old.") ") WHERE owner = old.owner;"          \
+    " END;"
+#define RUN_SIZES_OF_ALL(of)                                                                       \
+    RUN_SIZES(of) " + " TEXT_BYTES(of "question") " + " TEXT_BYTES(of "error_json")
+static const char step_owner_sizes[] =
+    "CREATE TABLE owner_sizes (owner TEXT PRIMARY KEY NOT NULL, bytes INTEGER NOT NULL)"
+    " STRICT, WITHOUT ROWID;"
+    "INSERT INTO owner_sizes SELECT owner, sum(bytes) FROM"
+    " (SELECT owner, " THREAD_SIZE("") " AS bytes FROM threads"
+    "  UNION ALL SELECT owner, " MESSAGE_SIZE("") " FROM thread_messages"
+    "  UNION ALL SELECT owner, " WORDS_SIZE("") " FROM dataset_words"
+    "  UNION ALL SELECT owner, " VERIFIED_SIZE("") " FROM verified) GROUP BY owner;"
+    SIZE_TRIGGERS("threads", "title, datasets_json, uploads_json, terms_json", THREAD_SIZE)
+    SIZE_TRIGGERS("thread_messages", "content, metadata_json", MESSAGE_SIZE)
+    SIZE_TRIGGERS("dataset_words", "words_json", WORDS_SIZE)
+    SIZE_TRIGGERS("verified", "question, plan_json, compiled_sql, python_code", VERIFIED_SIZE)
+    "DROP TRIGGER run_capsules_added;"
+    "DROP TRIGGER run_capsules_changed;"
+    "CREATE TRIGGER run_capsules_added AFTER INSERT ON run_capsules BEGIN"
+    " INSERT INTO run_sizes VALUES (new.owner, new.created_at, new.run_id, "
+    RUN_SIZES_OF_ALL("new.") ","
+    " coalesce(new.figure_bytes, 0));"
+    " END;"
+    "CREATE TRIGGER run_capsules_changed AFTER UPDATE ON run_capsules BEGIN"
+    " UPDATE run_sizes SET bytes = " RUN_SIZES_OF_ALL("new.") ","
+    " figures = coalesce(new.figure_bytes, 0)"
+    " WHERE owner = new.owner AND created_at = new.created_at AND run_id = new.run_id;"
+    " END;"
+    "DROP TRIGGER database_queries_bounded;"
+    "CREATE TRIGGER database_queries_bounded AFTER INSERT ON database_queries"
+    " WHEN new.id % 100 = 0 BEGIN"
+    " DELETE FROM database_queries WHERE id IN (SELECT id FROM"
+    " (SELECT id, row_number() OVER newest AS n, sum(" TEXT_BYTES("sql") " + "
+    TEXT_BYTES("params_json") " + " TEXT_BYTES("error") ") OVER newest AS upto"
+    " FROM database_queries WHERE owner = new.owner"
+    " WINDOW newest AS (ORDER BY created_at DESC, id DESC))"
+    " WHERE n > " QUERIES_MAX " OR upto > " QUERIES_BYTES ");"
+    " END;";
+
 const char *const sqlite_migrations[] = {
     step_runs_and_threads,
     step_uploads,
@@ -333,6 +396,7 @@ const char *const sqlite_migrations[] = {
     step_thread_files,
     step_fewer_pages,
     step_figures,
+    step_owner_sizes,
 };
 const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
 

@@ -68,6 +68,7 @@ int store_open(const struct store_options *options, uv_loop_t *loop, struct stor
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     s->ops = ops;
     s->loop = loop;
+    s->quota_bytes = o.quota_bytes;
     dispatch_init(s);
 
     int r = ops->open(&o, &s->backend, err);
@@ -110,7 +111,9 @@ int store_open_configured(const struct config *cfg, uv_loop_t *loop, struct stor
     int r = store_configured_path(cfg, path, sizeof(path), err);
     if (r < 0)
         return r;
-    const struct store_options options = { .provider = cfg->storage_provider, .path = path };
+    const struct store_options options = { .provider = cfg->storage_provider,
+                                           .path = path,
+                                           .quota_bytes = cfg->thread_quota_bytes };
     return store_open(&options, loop, ret, err);
 }
 
@@ -375,6 +378,17 @@ int store_get(struct store *s, enum record_type type, const char *owner, const c
     struct request *r;
     int result = make_one(REQUEST_GET, type, owner, id, &r, err);
     return result < 0 ? result : read_async(s, r, done, arg, err);
+}
+
+int store_get_made(struct store *s, enum record_type type, const char *owner, const char *id,
+                   store_make_fn make, store_read_fn done, void *arg, struct err *err)
+{
+    struct request *r;
+    int result = make_one(REQUEST_GET, type, owner, id, &r, err);
+    if (result < 0)
+        return result;
+    r->query.make = make;
+    return read_async(s, r, done, arg, err);
 }
 
 int store_list(struct store *s, enum record_type type, const struct store_query *query,

@@ -131,9 +131,12 @@ struct asked_query {
 
 /* Of one owner; older ones are removed now and then. */
 #define STORE_QUERIES_MAX 10000
+#define STORE_QUERIES_BYTES 67108864
 
 /* Of one owner and data set; a write past it is refused (VALIDATION). */
 #define STORE_VERIFIED_MAX 500
+
+struct store_page;
 
 enum record_type {
     RECORD_CAPSULE,
@@ -154,6 +157,16 @@ int record_json(enum record_type type, const void *record, bool brief, struct bu
                 struct err *err);
 
 /*
+ * Appends a whole answer: head, the page's records with commas between, and `],"next":…}` (the
+ * member is called next_key).
+ */
+int records_json(enum record_type type, const char *head, const struct store_page *page, bool brief,
+                 const char *next_key, struct buf *b, struct err *err);
+/* Of what came before the last record: `],"next":…}`. */
+int records_end(const struct store_page *page, const char *next_key, struct buf *b,
+                struct err *err);
+
+/*
  * A time that a person wrote (2026-01-31, 2026-01-31T12:00, …:00.5Z, …+02:00) as the store writes
  * it. VALIDATION.
  */
@@ -168,6 +181,7 @@ struct store_options {
     const char *provider; /* NULL: sqlite */
     const char *path;     /* of the database file; its directory is made */
     int busy_timeout_ms;  /* how long to wait for another program's lock; 0: 5 s */
+    int64_t quota_bytes;  /* of one owner's threads and what they told about data; 0: no limit */
 };
 
 /*
@@ -233,6 +247,13 @@ struct store_put {
     enum store_mode mode;
 };
 
+/*
+ * TOO_LARGE when the owner's threads, messages, words and verified questions take more than they
+ * may. To be asked before work that ends in such a record: what was begun is stored. An owner's
+ * total is known from the first such write after the store was opened.
+ */
+int store_has_room(struct store *s, const char *owner, struct err *err);
+
 /* One will come in a moment: the store gets ready for it meanwhile. A hint, no promise. */
 void store_expect_put(struct store *s);
 int store_put_batch(struct store *s, const struct store_put *puts, size_t n, store_done_fn done,
@@ -275,6 +296,16 @@ extern const char store_any_owner[];
 #define STORE_LIMIT_MAX 200
 #define STORE_CURSOR_SIZE 192
 
+struct store_query;
+
+/*
+ * Called beside the loop for a page that was read (of a list, or of a get, which has no query):
+ * makes of it what is wanted, in page->text or page->value. It keeps no state of its own. A
+ * page with a text has lost its records when it is handed out; n stays.
+ */
+typedef int (*store_make_fn)(const struct store_query *query, struct store_page *page,
+                             struct err *err);
+
 /* NULL filters match all. */
 struct store_query {
     const char *owner; /* required */
@@ -291,6 +322,7 @@ struct store_query {
     const char *title_like; /* threads: a pattern of LIKE; `\` escapes */
     const char *cursor;     /* a page's next */
     int limit;              /* 0: default; clamped to 1…STORE_LIMIT_MAX */
+    store_make_fn make;     /* NULL: records are all that is wanted */
 };
 
 /*
@@ -311,6 +343,8 @@ struct store_page {
     size_t n;
     char next[STORE_CURSOR_SIZE]; /* "" when there is no more */
     struct arena arena;           /* what all of it lives in */
+    struct buf text;              /* what `make` made */
+    json_t *value;
 };
 
 /* page is NULL when err is not. A get has exactly one item. */
@@ -318,8 +352,12 @@ typedef void (*store_read_fn)(const struct err *err, const struct store_page *pa
 
 int store_get(struct store *s, enum record_type type, const char *owner, const char *id,
               store_read_fn done, void *arg, struct err *err);
+int store_get_made(struct store *s, enum record_type type, const char *owner, const char *id,
+                   store_make_fn make, store_read_fn done, void *arg, struct err *err);
 int store_list(struct store *s, enum record_type type, const struct store_query *query,
                store_read_fn done, void *arg, struct err *err);
+/* The text of a page that a callback was handed, to be freed by the caller. */
+char *store_page_take_text(const struct store_page *page, size_t *ret_len);
 int store_get_wait(struct store *s, enum record_type type, const char *owner, const char *id,
                    struct store_page *ret, struct err *err);
 int store_list_wait(struct store *s, enum record_type type, const struct store_query *query,

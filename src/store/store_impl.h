@@ -77,6 +77,8 @@ struct store_ops {
      * NULL.
      */
     int (*check)(struct store_backend *b, struct err *err);
+    /* Of records that have a quota, by the writer's thread. */
+    int (*kept_bytes)(struct store_backend *b, const char *owner, int64_t *ret, struct err *err);
     int (*upload_bytes)(struct store_backend *b, size_t slot, const char *owner, int64_t *ret,
                         struct err *err);
 };

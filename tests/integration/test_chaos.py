@@ -14,6 +14,7 @@ from server import Server, wait_until
 from test_server_durability import kernels, small_disk, state, zygotes
 
 SECONDS = 8
+KEPT_UPLOADS = 2000  # older ones are deleted, so that the disk of a long test has room for all that is acknowledged
 SEED = int(os.environ.get("RIDDLE_SEED", str(random.randrange(1 << 30))))
 # What a client may be told while things break; anything else is a fault of the server's.
 TOLD = {("500", "IO_ERROR"), ("503", "UNAVAILABLE"), ("504", "TIMEOUT"), ("413", "TOO_LARGE"), ("499", "CANCELLED")}
@@ -70,10 +71,14 @@ class Load(threading.Thread):
         file_id = body["files"][0]["file_id"]
         self.chaos.uploads[file_id] = (f"u{self.number}", 8 * self.number)
         if self.number % 3 == 0:
-            self.chaos.uploads.pop(file_id)
-            deleted = self.chaos.server.delete(f"/uploads/{file_id}")
-            if deleted.status == 200:
-                self.chaos.deleted.add(file_id)
+            self.remove(file_id)
+        elif len(self.chaos.uploads) > KEPT_UPLOADS:
+            self.remove(next(iter(self.chaos.uploads)))
+
+    def remove(self, file_id):
+        self.chaos.uploads.pop(file_id)
+        if self.chaos.server.delete(f"/uploads/{file_id}").status == 200:
+            self.chaos.deleted.add(file_id)
 
     def threads(self):
         body = self.good(self.chaos.server.post("/chat", {"dataset_id": "shop", "message": f"SQL: SELECT {self.number} AS n"}))
