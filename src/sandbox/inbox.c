@@ -35,7 +35,7 @@ void inbox_begin(struct inbox *in, const struct inbox_request *req)
     in->displays_dropped = false;
     in->max_steps_bytes = req->max_steps_bytes;
     in->steps_bytes = 0;
-    in->n_bytes = in->n_messages = 0;
+    in->n_bytes = in->n_messages = in->unasked_bytes = 0;
     buf_finish(&in->bytes);
     buf_init(&in->bytes, req->max_bytes_back);
 }
@@ -343,7 +343,9 @@ static enum inbox_what take_message(struct inbox *in, struct inbox_item *ret)
 static enum inbox_what take_head(struct inbox *in, struct inbox_item *ret)
 {
     struct wire_reader *r = &in->reader;
-    if (++in->n_messages > INBOX_MESSAGES_MAX)
+    if (!is_expected(in, &r->head))
+        in->unasked_bytes += r->head.len;
+    if (++in->n_messages > INBOX_MESSAGES_MAX || in->unasked_bytes > INBOX_UNASKED_BYTES_MAX)
         return INBOX_FLOOD;
     r->skip = !is_wanted(in, &r->head);
     if (!r->skip && r->head.type == WIRE_RESULT && r->head.len > wire_result_bytes(in->max_bytes)) {

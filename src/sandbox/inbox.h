@@ -10,7 +10,7 @@
  * is kept of its kind, is dropped by its head: its body is neither kept nor parsed. A body that is
  * taken is bounded in bytes and in values before it is parsed; a long one is parsed by a worker
  * (INBOX_LARGE), so that no message occupies the loop. All that one request may send, taken or not,
- * is bounded (INBOX_FLOOD). `ready` counts once.
+ * is bounded (INBOX_FLOOD), by the heads of messages where those tell. `ready` counts once.
  */
 
 #include <stdbool.h>
@@ -24,6 +24,8 @@
 #define INBOX_DISPLAY_NODES_MAX 500000u
 #define INBOX_BYTES_MAX (INT64_C(256) << 20)
 #define INBOX_MESSAGES_MAX 100000
+/* Of those bytes, in messages of other requests: late figures of a thread of user code. */
+#define INBOX_UNASKED_BYTES_MAX (INT64_C(16) << 20)
 /* Longer bodies are parsed by a worker. Those of most answers are some hundred bytes. */
 #define INBOX_AT_ONCE_MAX (8u << 10)
 /* A display with more values than this has them as text: see struct inbox_large. */
@@ -79,6 +81,7 @@ struct inbox {
     bool displays_dropped;
     size_t max_steps_bytes, steps_bytes; /* of a debugged exec */
     int64_t n_bytes, n_messages;         /* in all, of this request */
+    int64_t unasked_bytes;
 };
 
 void inbox_init(struct inbox *in);

@@ -318,16 +318,39 @@ static void test_flood_of_bytes(void **state)
     unsigned char raw[WIRE_HEAD_BYTES];
     int64_t sent = 0;
     enum inbox_what what = INBOX_NOTHING;
-    wire_head_write(&(struct wire_head){ .len = WIRE_EVENT_MAX, .id = 99, .type = WIRE_RESULT },
-                    raw);
+    in.displays = DISPLAYS_MAX; /* more are permitted, and dropped */
+    wire_head_write(&(struct wire_head){ .len = 1u << 20, .id = RUN, .type = WIRE_DISPLAY }, raw);
     while (what == INBOX_NOTHING && sent < 2 * INBOX_BYTES_MAX) {
         what = take((const char *)raw, sizeof(raw));
-        for (int i = 0; i < (int)(WIRE_EVENT_MAX >> 20) && what == INBOX_NOTHING; i++)
+        if (what == INBOX_NOTHING)
             what = take(zero, 1u << 20);
-        sent += WIRE_EVENT_MAX;
+        sent += 1u << 20;
     }
     assert_int_equal(what, INBOX_FLOOD);
+    assert_true(sent > INBOX_BYTES_MAX - (2 << 20));
     assert_true(in.reader.kept.cap == 0);
+}
+
+/* Late figures are dropped; a head tells that more comes than those can be. */
+static void test_flood_of_bytes_that_nothing_asked_for(void **state)
+{
+    (void)state;
+    auto_free char *zero = calloc(1, 1u << 20);
+    unsigned char raw[WIRE_HEAD_BYTES];
+    wire_head_write(&(struct wire_head){ .len = 1u << 20, .id = 99, .type = WIRE_DISPLAY }, raw);
+    for (int64_t sent = 0; sent < INBOX_UNASKED_BYTES_MAX; sent += 1u << 20) {
+        assert_int_equal(take((const char *)raw, sizeof(raw)), INBOX_NOTHING);
+        assert_int_equal(take(zero, 1u << 20), INBOX_NOTHING);
+    }
+    assert_int_equal(take((const char *)raw, sizeof(raw)), INBOX_FLOOD);
+}
+
+static void test_next_request_has_budgets_of_its_own(void **state)
+{
+    (void)state;
+    in.unasked_bytes = INBOX_UNASKED_BYTES_MAX;
+    begin(WIRE_EXEC);
+    assert_int_equal(send(WIRE_DISPLAY, 99, "{\"text\":\"late\"}"), INBOX_NOTHING);
 }
 
 /* Bounded by what the request asked for, not only by the table. */
@@ -358,6 +381,8 @@ int main(void)
         BOX(test_displays_kept, open_ready),
         BOX(test_flood, open_ready),
         BOX(test_flood_of_bytes, open_ready),
+        BOX(test_flood_of_bytes_that_nothing_asked_for, open_ready),
+        BOX(test_next_request_has_budgets_of_its_own, open_ready),
         BOX(test_result_larger_than_asked_for, open_ready),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
