@@ -10,6 +10,8 @@ from server import RIDDLE, Server
 pytestmark = pytest.mark.plain
 
 LIMIT_S = 0.05 if "asan" in str(RIDDLE) else 0.01
+# What blocks the loop does so each time; a machine that others use as well lengthens a turn now and then.
+ATTEMPTS = 3
 TEXT = 'word "quoted" \\ \n' * 64  # 1 kB that has to be escaped
 MEGABYTE = TEXT * 1000
 THREAD, BIG_RUN = "large-thread", "large-run"
@@ -73,8 +75,13 @@ PATHS = [f"/thread/{THREAD}/history", f"/threads/{THREAD}/messages?limit=200", f
 def test_the_loop_stays_free(server, path):
     path = path.replace("BOX", server.box)
     server.plain_call("GET", path)  # what is made once is made
-    before = long_turns(server)
-    for encoding in ("identity", "gzip"):
-        answer = server.plain_call("GET", path, headers={"Accept-Encoding": encoding})
-        assert answer.status in (200, 409), answer.body[:200]
-    assert long_turns(server) == before, f"{path}: a turn of the loop took more than {LIMIT_S} s ({len(answer.body)} bytes)"
+    found = []
+    for _ in range(ATTEMPTS):
+        before = long_turns(server)
+        for encoding in ("identity", "gzip"):
+            answer = server.plain_call("GET", path, headers={"Accept-Encoding": encoding})
+            assert answer.status in (200, 409), answer.body[:200]
+        found.append(long_turns(server) - before)
+        if found[-1] == 0:
+            return
+    raise AssertionError(f"{path}: {found} turns of the loop took more than {LIMIT_S} s ({len(answer.body)} bytes)")
