@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "sandbox/room.h"
 
 #define SLOW_INLINE_MAX 4096 /* of a part, for a client that is slow to read */
 #define SWEPT_MAX 100000     /* directories that one sweep looks at */
@@ -316,6 +317,7 @@ struct writing {
     size_t len;
     char *own; /* … unless it had to be printed */
     bool is_base64;
+    struct room_place room; /* kernels send no more figures than are written */
     char path[PATH_MAX];
     struct err err;
 };
@@ -356,6 +358,7 @@ static void written(void *arg)
     struct figures *f = w->figures;
     if (w->err.code != ERR_NONE)
         log_error("figure.write", LOG_STR("run", f->run_id), LOG_STR("error", w->err.message));
+    room_leave(&w->room);
     json_decref(w->value);
     free(w->own);
     free(w);
@@ -383,8 +386,10 @@ static bool begin_writing(struct figures *f, size_t n, enum figure_part part, js
     snprintf(w->path, sizeof(w->path), "%s/%s/%zu.%s", f->store->dir, f->run_id, n,
              figure_part_names[part]);
     f->writing++;
+    room_hold(&w->room, len);
     if (loop_work(f->store->loop, write_work, written, w, &ignored) == 0)
         return true;
+    room_leave(&w->room);
     f->writing--;
     json_decref(w->value);
     free(w->own);

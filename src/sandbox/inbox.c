@@ -7,9 +7,8 @@
 #include <string.h>
 #include "base/background.h"
 #include "base/str.h"
+#include "sandbox/room.h"
 #include "sandbox/workspace.h"
-
-#define TEXT_MMAPPED_MIN (256u << 10) /* as M_MMAP_THRESHOLD of the server */
 
 void inbox_init(struct inbox *in)
 {
@@ -352,7 +351,10 @@ static enum inbox_what take_head(struct inbox *in, struct inbox_item *ret)
         err_set(&ret->err, ERR_PROTOCOL, "a result of %u bytes", r->head.len);
         return INBOX_BROKEN;
     }
-    return INBOX_NOTHING;
+    if (r->skip || r->head.len <= ROOM_MESSAGE_MIN || r->head.type == WIRE_BYTES)
+        return INBOX_NOTHING;
+    ret->n_bytes = r->head.len;
+    return INBOX_ANNOUNCED;
 }
 
 static void item_init(struct inbox_item *item)
@@ -425,7 +427,7 @@ void inbox_parse(struct inbox_large *large)
         h->type == WIRE_DISPLAY && large->nodes > INBOX_TREE_NODES_MAX)
         flatten_display(large->body);
     /* Shorter ones are of the loop's heap: this thread had better not hold its lock. */
-    if (large->text.cap > TEXT_MMAPPED_MIN)
+    if (large->text.cap > ROOM_MESSAGE_MIN)
         buf_finish(&large->text);
 }
 

@@ -32,17 +32,18 @@
 #define INBOX_TREE_NODES_MAX 4000u
 
 enum inbox_what {
-    INBOX_NOTHING,  /* all bytes were consumed */
-    INBOX_READY,    /* text: the layers of the jail that are missing, "" for none */
-    INBOX_FAILED,   /* the kernel could not do its part and ends; err */
-    INBOX_ANSWER,   /* of the request under way: body, verdict */
-    INBOX_DISPLAY,  /* body: data of a display, to be kept */
-    INBOX_PROGRESS, /* fraction */
-    INBOX_STEPS,    /* body: lines that a debugged run executed, an array of objects */
-    INBOX_ASK,      /* id, text: what is wanted; body: its arguments */
-    INBOX_LARGE,    /* large: pass it to inbox_parse(), then to inbox_parsed() */
-    INBOX_BROKEN,   /* the kernel broke the protocol; err. Nothing follows */
-    INBOX_FLOOD,    /* it sent more than a request may. Nothing follows */
+    INBOX_NOTHING,   /* all bytes were consumed */
+    INBOX_READY,     /* text: the layers of the jail that are missing, "" for none */
+    INBOX_FAILED,    /* the kernel could not do its part and ends; err */
+    INBOX_ANSWER,    /* of the request under way: body, verdict */
+    INBOX_DISPLAY,   /* body: data of a display, to be kept */
+    INBOX_PROGRESS,  /* fraction */
+    INBOX_STEPS,     /* body: lines that a debugged run executed, an array of objects */
+    INBOX_ASK,       /* id, text: what is wanted; body: its arguments */
+    INBOX_ANNOUNCED, /* n_bytes: of the long message whose body follows; go on when there is room */
+    INBOX_LARGE,     /* large: pass it to inbox_parse(), then to inbox_parsed() */
+    INBOX_BROKEN,    /* the kernel broke the protocol; err. Nothing follows */
+    INBOX_FLOOD,     /* it sent more than a request may. Nothing follows */
 };
 
 /*
@@ -64,6 +65,7 @@ struct inbox_item {
     enum wire_verdict verdict;
     double fraction;
     uint32_t id;
+    size_t n_bytes;
     char text[264];
     struct err err;
 };

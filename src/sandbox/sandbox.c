@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "sandbox/inbox.h"
 #include "sandbox/parsing.h"
+#include "sandbox/room.h"
 #include "sandbox/sandbox_impl.h"
 
 #define INTERRUPT_GRACE_MS 800
@@ -32,8 +33,10 @@ struct sandbox {
     struct kernel_link *link;
     const struct provider_ops *ops;
     struct inbox inbox;
-    struct parsing *parsing; /* of a message; nothing is read from the kernel meanwhile */
-    struct buf behind;       /* what had been read behind that message */
+    /* Of a long message. Nothing is read from the kernel while it waits for room or is parsed. */
+    struct room_place room;
+    struct parsing *parsing;
+    struct buf behind; /* what had been read already */
     struct sandbox_limits limits;
     void (*freed)(void *arg);
     void *freed_arg;
@@ -143,11 +146,18 @@ static void free_timer(uv_handle_t *h)
     free(h);
 }
 
+static void forget_message(struct sandbox *sb)
+{
+    parsing_forget(sb->parsing);
+    sb->parsing = NULL;
+    room_leave(&sb->room);
+}
+
 static void free_sandbox(struct sandbox *sb)
 {
     if (sb->timer)
         uv_close((uv_handle_t *)sb->timer, free_timer);
-    parsing_forget(sb->parsing);
+    forget_message(sb);
     buf_finish(&sb->behind);
     inbox_finish(&sb->inbox);
     run_result_finish(&sb->result);
@@ -401,6 +411,7 @@ static void begin_interrupt(struct sandbox *sb, enum verdict reason)
     sb->state = STATE_INTERRUPTING;
     sb->stop_reason = reason;
     sb->kill_ms = clock_now_ms() + INTERRUPT_GRACE_MS;
+    room_hurry(&sb->room); /* a kernel that cannot write its message cannot answer */
     interrupt(sb);
 }
 
@@ -704,6 +715,7 @@ static int take_item(struct sandbox *sb, const struct inbox_item *item, struct e
     case INBOX_ASK:
         take_question(sb, item);
         break;
+    case INBOX_ANNOUNCED:
     case INBOX_LARGE:
     case INBOX_ANSWER:
     case INBOX_NOTHING:
@@ -712,7 +724,20 @@ static int take_item(struct sandbox *sb, const struct inbox_item *item, struct e
     return 0;
 }
 
+static void on_room(void *arg);
 static void on_parsed(void *arg, struct inbox_large *large);
+
+static bool is_held_back(const struct sandbox *sb)
+{
+    return sb->parsing || room_waits(&sb->room);
+}
+
+static void hold_back(struct sandbox *sb, const char *behind, size_t len)
+{
+    buf_init(&sb->behind, SIZE_MAX);
+    (void)buf_append(&sb->behind, behind, len, NULL);
+    sb->ops->pause_control(sb->link, true);
+}
 
 /* The message at hand goes to a worker, and the rest waits for it. */
 static void begin_parsing(struct sandbox *sb, struct inbox_large *large, const char *behind,
@@ -724,9 +749,7 @@ static void begin_parsing(struct sandbox *sb, struct inbox_large *large, const c
         inbox_parsed(&sb->inbox, large, ret);
         return;
     }
-    buf_init(&sb->behind, SIZE_MAX);
-    (void)buf_append(&sb->behind, behind, len, NULL);
-    sb->ops->pause_control(sb->link, true);
+    hold_back(sb, behind, len);
     ret->what = INBOX_NOTHING;
 }
 
@@ -741,6 +764,9 @@ static void take_items(struct sandbox *sb, struct inbox_item *item, const char *
     json_t *answer = NULL;
     int r = 0;
     for (;;) {
+        if (item->what == INBOX_ANNOUNCED &&
+            !room_enter(&sb->room, sb->link->provider->loop, item->n_bytes, on_room, sb))
+            hold_back(sb, bytes, len);
         if (item->what == INBOX_LARGE)
             begin_parsing(sb, item->large, bytes, len, item);
         if (item->what == INBOX_ANSWER) {
@@ -750,7 +776,8 @@ static void take_items(struct sandbox *sb, struct inbox_item *item, const char *
             r = take_item(sb, item, &err);
         }
         json_discard(item->body);
-        if (r < 0 || sb->parsing || sb->inbox.over || (item->what == INBOX_NOTHING && len == 0))
+        if (r < 0 || is_held_back(sb) || sb->inbox.over ||
+            (item->what == INBOX_NOTHING && len == 0))
             break;
         inbox_take(&sb->inbox, &bytes, &len, item);
     }
@@ -771,7 +798,7 @@ static void on_control(void *arg, const char *bytes, size_t len)
     struct inbox_item item;
     if (sb->gone)
         return;
-    if (sb->parsing) { /* a provider had read it already */
+    if (is_held_back(sb)) { /* a provider had read it already */
         (void)buf_append(&sb->behind, bytes, len, NULL);
         return;
     }
@@ -779,19 +806,32 @@ static void on_control(void *arg, const char *bytes, size_t len)
     take_items(sb, &item, bytes, len);
 }
 
+/* Reads on. Takes the item first. */
+static void read_on(struct sandbox *sb, struct inbox_item *item)
+{
+    auto_buf struct buf behind = sb->behind;
+    buf_init(&sb->behind, 0);
+    sb->ops->pause_control(sb->link, false);
+    if (sb->gone)
+        json_discard(item->body);
+    else
+        take_items(sb, item, behind.data, behind.len);
+}
+
+static void on_room(void *arg)
+{
+    struct inbox_item nothing = { .what = INBOX_NOTHING };
+    read_on(arg, &nothing);
+}
+
 static void on_parsed(void *arg, struct inbox_large *large)
 {
     struct sandbox *sb = arg;
     struct inbox_item item;
-    auto_buf struct buf behind = sb->behind;
-    buf_init(&sb->behind, 0);
     sb->parsing = NULL;
     inbox_parsed(&sb->inbox, large, &item);
-    sb->ops->pause_control(sb->link, false);
-    if (sb->gone)
-        json_discard(item.body);
-    else
-        take_items(sb, &item, behind.data, behind.len);
+    room_leave(&sb->room);
+    read_on(sb, &item);
 }
 
 static void on_output(void *arg, bool is_stderr, const char *bytes, size_t len)
@@ -864,8 +904,7 @@ static void on_exited(void *arg, const struct kernel_exit *how)
     }
     if (sb->state == STATE_IDLE)
         return;
-    parsing_forget(sb->parsing); /* what it said last does not matter: it was ended from outside */
-    sb->parsing = NULL;
+    forget_message(sb); /* what it said last does not matter: it was ended from outside */
     if (!sb->inbox.ready && sb->state == STATE_RUNNING) {
         struct err err = ERR_INIT;
         sb->died_early = true;

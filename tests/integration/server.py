@@ -133,6 +133,10 @@ class Server:
         """A field of the server's /proc/PID/status, such as VmHWM."""
         return int(re.search(rf"^{field}:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text(), re.M)[1])
 
+    def forget_peak(self):
+        """VmHWM begins anew."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
     def headers(self, more=None, key=None):
         key = key or self.key
         return {**({"Authorization": f"Bearer {key}"} if key else {}), **(more or {})}

@@ -254,14 +254,14 @@ def test_slow_readers_of_many_figures(tmp_path):
     make_set(server)
     with server:
         outputs_of(server.post("/runs", drawing((0, FIGURE_BYTES))))
+        server.forget_peak()
         before = server.status_kb("VmRSS")
         readers = [SlowReader(server, seed) for seed in range(CLIENTS)]
         for reader in readers:
             reader.start()
-        most = 0
-        while any(r.is_alive() for r in readers):
-            most = max(most, server.status_kb("VmRSS"))
-            time.sleep(0.05)
+        for reader in readers:
+            reader.join()
+        most = server.status_kb("VmHWM")
         assert [r.problem for r in readers] == [None] * CLIENTS
         assert SANITIZED or most - before <= GROWTH_MAX_KB, f"{before} kB before, {most} kB at most"
 

@@ -39,7 +39,9 @@ static void add(struct buf *out, enum wire_type type, uint32_t id, const char *b
 static enum inbox_what take(const char *bytes, size_t len)
 {
     json_decref(item.body);
-    inbox_take(&in, &bytes, &len, &item);
+    do
+        inbox_take(&in, &bytes, &len, &item);
+    while (item.what == INBOX_ANNOUNCED);
     if (item.what == INBOX_LARGE) {
         inbox_parse(item.large);
         inbox_parsed(&in, item.large, &item);
