@@ -32,6 +32,10 @@ void reply_page(struct http_request *req, const struct err *err, const struct st
 
 /* ---- figures for /metrics ---- */
 
+const struct route_param run_params[] = { RUN_PARAM, { .field = { .name = NULL } } };
+const struct route_param thread_params[] = { THREAD_PARAM, { .field = { .name = NULL } } };
+const struct route_param sandbox_params[] = { SANDBOX_PARAM, { .field = { .name = NULL } } };
+
 static void collect_move(void *arg, const char *from, const char *to, uint64_t n, double seconds)
 {
     struct metrics *m = arg;

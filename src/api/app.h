@@ -23,21 +23,17 @@
 
 struct doctor;
 
-/* Parameters of a route that answers a page of what the store has. */
+/* Parameters of many routes, and lists of the one alone. */
+#define RUN_PARAM ROUTE_PATH("run_id", STRING, "The `run_id` of a run.", SCHEMA_RANGE(1, 100))
+#define THREAD_PARAM                                                                               \
+    ROUTE_PATH("thread_id", STRING, "The `thread_id` of a thread.", SCHEMA_RANGE(1, 100))
+#define SANDBOX_PARAM                                                                              \
+    ROUTE_PATH("sandbox_id", STRING, "The `sandbox_id` of a sandbox.", SCHEMA_RANGE(1, 100))
+extern const struct route_param run_params[], thread_params[], sandbox_params[];
+/* Of a page of what the store has. */
 #define PAGE_PARAMS                                                                                \
-    { .in_query = true,                                                                            \
-      .field = { .name = "limit",                                                                  \
-                 .types = SCHEMA_INTEGER,                                                          \
-                 SCHEMA_RANGE(1, STORE_LIMIT_MAX),                                                 \
-                 .doc = "Per page." } },                                                           \
-    {                                                                                              \
-        .in_query = true, .field = {                                                               \
-            .name = "cursor",                                                                      \
-            .types = SCHEMA_STRING,                                                                \
-            SCHEMA_MAX(STORE_CURSOR_SIZE),                                                         \
-            .doc = "`next` of a page."                                                             \
-        }                                                                                          \
-    }
+    ROUTE_QUERY("limit", INTEGER, "Per page.", SCHEMA_RANGE(1, STORE_LIMIT_MAX)),                  \
+        ROUTE_QUERY("cursor", STRING, "`next` of a page.", SCHEMA_MAX(STORE_CURSOR_SIZE))
 
 struct app {
     int lock_fd; /* of RIDDLE_HOME */

@@ -33,35 +33,21 @@ static const struct schema_field said_item = { .name = "",
                                                .object = &said_schema };
 
 static const struct schema_field chat_fields[] = {
-    { .name = "dataset_id",
-      .types = SCHEMA_STRING,
-      .nullable = true,
-      SCHEMA_RANGE(1, 200),
-      .example = "\"ecommerce\"",
-      .doc = "A dataset of GET /datasets, or the `file_id` of an upload. A thread keeps its "
-             "data when this is missing." },
-    { .name = "message",
-      .types = SCHEMA_STRING,
-      .nullable = true,
-      .example = "\"What is the return rate by category?\"",
-      .doc = "A question, `SQL: …` or `PYTHON: …`." },
-    { .name = "thread_id",
-      .types = SCHEMA_STRING,
-      .nullable = true,
-      SCHEMA_RANGE(1, 100),
-      .doc = "Goes on with that thread; one is made when it is missing or unknown." },
-    { .name = "messages",
-      .types = SCHEMA_ARRAY,
-      .nullable = true,
-      .items = &said_item,
-      SCHEMA_MAX(200),
-      .doc = "The conversation of a session, the new message last; instead of `message`. It "
-             "replaces what the server remembers of it." },
-    { .name = "session_id",
-      .types = SCHEMA_STRING,
-      .nullable = true,
-      SCHEMA_RANGE(1, 100),
-      .doc = "Whose files and variables are used." },
+    SCHEMA_OPTIONAL("dataset_id", STRING,
+                    "A dataset of GET /datasets, or the `file_id` of an upload. A thread keeps its "
+                    "data when this is missing.",
+                    SCHEMA_RANGE(1, 200), .example = "\"ecommerce\""),
+    SCHEMA_OPTIONAL("message", STRING, "A question, `SQL: …` or `PYTHON: …`.",
+                    .example = "\"What is the return rate by category?\""),
+    SCHEMA_OPTIONAL("thread_id", STRING,
+                    "Goes on with that thread; one is made when it is missing or unknown.",
+                    SCHEMA_RANGE(1, 100)),
+    SCHEMA_OPTIONAL("messages", ARRAY,
+                    "The conversation of a session, the new message last; instead of `message`. It "
+                    "replaces what the server remembers of it.",
+                    .items = &said_item, SCHEMA_MAX(200)),
+    SCHEMA_OPTIONAL("session_id", STRING, "Whose files and variables are used.",
+                    SCHEMA_RANGE(1, 100)),
     TIMEOUT_FIELD,
     { .name = NULL },
 };
@@ -166,11 +152,8 @@ static void post_chat_stream(struct http_request *req)
 /* ---- /thread/{id}/message ---- */
 
 static const struct schema_field message_fields[] = {
-    { .name = "message",
-      .types = SCHEMA_STRING,
-      .required = true,
-      .example = "\"top 5 categories by amount\"",
-      .doc = "A question, `SQL: …` or `PYTHON: …`." },
+    SCHEMA_REQUIRED("message", STRING, "A question, `SQL: …` or `PYTHON: …`.",
+                    .example = "\"top 5 categories by amount\""),
     TIMEOUT_FIELD,
     { .name = NULL },
 };
@@ -201,32 +184,20 @@ static void post_message_stream(struct http_request *req)
 
 static const char *const languages[] = { "python", "sql", NULL };
 static const struct schema_field execute_fields[] = {
-    { .name = "language",
-      .types = SCHEMA_STRING,
-      .choices = languages,
-      .dflt = "\"python\"",
-      .doc = "What the code is written in." },
+    SCHEMA_FIELD("language", STRING, "What the code is written in.", .choices = languages,
+                 .dflt = "\"python\""),
     { .name = "code",
       .types = SCHEMA_STRING,
       .required = true,
       .example = "\"df = sql('SELECT 1 AS x')\\ndf.x.sum()\"",
       .doc =
           "A cell of Python, or one SELECT or WITH; at most 1 MB. Variables stay for what runs in the thread later." },
-    { .name = "timeout_seconds",
-      .types = SCHEMA_INTEGER,
-      .nullable = true,
-      SCHEMA_RANGE(1, EXECUTE_TIMEOUT_MAX_S),
-      .doc = "Wall time; RUN_TIMEOUT_SECONDS when missing." },
-    { .name = "max_rows",
-      .types = SCHEMA_INTEGER,
-      .nullable = true,
-      SCHEMA_RANGE(1, RUN_ROWS_MAX),
-      .doc = "MAX_ROWS when missing." },
-    { .name = "max_output_bytes",
-      .types = SCHEMA_INTEGER,
-      .nullable = true,
-      SCHEMA_RANGE(RUN_OUTPUT_MIN, RUN_OUTPUT_MAX),
-      .doc = "Of stdout, of stderr and of the rows; MAX_OUTPUT_BYTES when missing." },
+    SCHEMA_OPTIONAL("timeout_seconds", INTEGER, "Wall time; RUN_TIMEOUT_SECONDS when missing.",
+                    SCHEMA_RANGE(1, EXECUTE_TIMEOUT_MAX_S)),
+    SCHEMA_OPTIONAL("max_rows", INTEGER, "MAX_ROWS when missing.", SCHEMA_RANGE(1, RUN_ROWS_MAX)),
+    SCHEMA_OPTIONAL("max_output_bytes", INTEGER,
+                    "Of stdout, of stderr and of the rows; MAX_OUTPUT_BYTES when missing.",
+                    SCHEMA_RANGE(RUN_OUTPUT_MIN, RUN_OUTPUT_MAX)),
     { .name = NULL },
 };
 static const struct schema execute_schema = { .name = "ThreadCode",
@@ -283,13 +254,6 @@ static void get_turn_stream(struct http_request *req)
 
 /* ---- the table ---- */
 
-static const struct route_param thread_params[] = {
-    { .field = { .name = "thread_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `thread_id` of a thread." } },
-    { .field = { .name = NULL } },
-};
 static const char events_doc[] =
     "Events: status {stage, text}, token {text}, tool_call {name, input}, step (live output), code_run {language, "
     "code, output, exec_ms}, image {png}, result, error, done.";
@@ -310,15 +274,14 @@ static const struct route_response turn_responses[] = {
 
 static const struct route routes[] = {
     { HTTP_POST, "/chat", post_chat, .id = "chat", .tag = "chat", .summary = "Ask about a dataset",
-      .body = &chat_schema, .errors = CHAT_ERRORS,
-      .max_body_bytes = RUN_BODY_MAX, .flags = ROUTE_CHAT },
+      .body = &chat_schema, .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX,
+      .flags = ROUTE_CHAT },
     { HTTP_POST, "/chat/stream", post_chat_stream, .id = "chatStream", .tag = "chat",
       .summary = "The same, as it comes", .body = &chat_schema, .responses = stream_responses,
       .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX, .flags = ROUTE_CHAT },
     { HTTP_POST, "/thread/{thread_id}/message", post_message, .id = "sendMessage", .tag = "threads",
       .summary = "Say something in a thread", .params = thread_params, .body = &message_schema,
-      .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX,
-      .flags = ROUTE_CHAT },
+      .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX, .flags = ROUTE_CHAT },
     { HTTP_POST, "/thread/{thread_id}/message/stream", post_message_stream, .id = "streamMessage",
       .tag = "threads", .summary = "The same, as it comes", .params = thread_params,
       .body = &message_schema, .responses = stream_responses, .errors = CHAT_ERRORS,

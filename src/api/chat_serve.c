@@ -360,10 +360,9 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         end_with_error(s, &why);
         return;
     }
-    struct turn_listener listener = { .event = s->stream ? on_event : NULL,
-                                      .made = on_made,
-                                      .done = on_done,
-                                      .arg = s };
+    struct turn_listener listener = {
+        .event = s->stream ? on_event : NULL, .made = on_made, .done = on_done, .arg = s
+    };
     if (s->follow) {
         follow(s, &listener);
         return;

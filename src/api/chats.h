@@ -49,15 +49,4 @@ struct chat_request {
 /* Answers the request, now or later. */
 void chat_serve(struct http_request *req, const struct chat_request *ask);
 
-/* The parameter of a route about one thread. */
-#define THREAD_PARAM                                                                               \
-    {                                                                                              \
-        .field = {                                                                                 \
-            .name = "thread_id",                                                                   \
-            .types = SCHEMA_STRING,                                                                \
-            SCHEMA_RANGE(1, 100),                                                                  \
-            .doc = "The `thread_id` of a thread."                                                  \
-        }                                                                                          \
-    }
-
 #endif

@@ -540,24 +540,8 @@ static void get_refused(struct http_request *req)
 
 /* ---- the table of routes ---- */
 
-#define DATA_PARAM                                                                                 \
-    {                                                                                              \
-        .field = {                                                                                 \
-            .name = "data_id",                                                                     \
-            .types = SCHEMA_STRING,                                                                \
-            SCHEMA_RANGE(1, 200),                                                                  \
-            .doc = "An `id` of GET /data."                                                         \
-        }                                                                                          \
-    }
-#define TABLE_PARAM                                                                                \
-    {                                                                                              \
-        .field = {                                                                                 \
-            .name = "table",                                                                       \
-            .types = SCHEMA_STRING,                                                                \
-            SCHEMA_RANGE(1, 200),                                                                  \
-            .doc = "The name of a table of it."                                                    \
-        }                                                                                          \
-    }
+#define DATA_PARAM ROUTE_PATH("data_id", STRING, "An `id` of GET /data.", SCHEMA_RANGE(1, 200))
+#define TABLE_PARAM ROUTE_PATH("table", STRING, "The name of a table of it.", SCHEMA_RANGE(1, 200))
 
 static const struct route_param one_params[] = { DATA_PARAM, { .field = { .name = NULL } } };
 static const struct route_param table_params[] = { DATA_PARAM,
@@ -571,15 +555,14 @@ static const struct route_param export_params[] = {
 };
 
 static const struct schema_field patch_fields[] = {
-    { .name = "name",
-      .types = SCHEMA_STRING,
-      SCHEMA_RANGE(1, 200),
-      .doc = "Another name for the file; its ending stays. The table is called after it." },
-    { .name = "options",
-      .types = SCHEMA_OBJECT,
-      .object = &read_options_schema,
-      .doc = "How to read the file, put over what was said before: it is read again, and the new "
-             "table takes the place of the old one. If that fails the old one stays." },
+    SCHEMA_FIELD("name", STRING,
+                 "Another name for the file; its ending stays. The table is called after it.",
+                 SCHEMA_RANGE(1, 200)),
+    SCHEMA_FIELD(
+        "options", OBJECT,
+        "How to read the file, put over what was said before: it is read again, and the new "
+        "table takes the place of the old one. If that fails the old one stays.",
+        .object = &read_options_schema),
     { .name = NULL },
 };
 static const struct schema patch_schema = { .name = "DataChange", .fields = patch_fields };
@@ -597,8 +580,7 @@ static const struct route routes[] = {
     { HTTP_GET, "/data", get_data, .id = "listData", .tag = "data",
       .summary = "Your data: uploads, files of threads, and the server's own sets" },
     { HTTP_GET, "/data/{data_id}", get_one, .id = "getData", .tag = "data",
-      .summary = "One data set", .params = one_params,
-      .errors = ROUTE_ERR(NOT_FOUND) },
+      .summary = "One data set", .params = one_params, .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_PATCH, "/data/{data_id}", patch_one, .id = "changeData", .tag = "data",
       .summary = "Rename a data set, or read its file again in another way", .params = one_params,
       .body = &patch_schema,

@@ -113,10 +113,8 @@ static void get_schema(struct http_request *req)
 }
 
 static const struct route_param params[] = {
-    { .field = { .name = "dataset_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 200),
-                 .doc = "A dataset, or the `file_id` of an upload." } },
+    ROUTE_PATH("dataset_id", STRING, "A dataset, or the `file_id` of an upload.",
+               SCHEMA_RANGE(1, 200)),
     { .field = { .name = NULL } },
 };
 

@@ -253,13 +253,11 @@ static const struct schema_field form_fields[] = {
       .doc =
           "The `session_id` or `thread_id` of a chat; one that does not exist yet may be chatted "
           "with later." },
-    { .name = "files[]",
-      .types = SCHEMA_ARRAY,
-      .items = &file_part,
-      .required = true,
-      SCHEMA_MIN(1),
-      .doc = "Files of any kind; `files` is understood, too. One of a name that is there already "
-             "replaces it." },
+    SCHEMA_REQUIRED(
+        "files[]", ARRAY,
+        "Files of any kind; `files` is understood, too. One of a name that is there already "
+        "replaces it.",
+        .items = &file_part, SCHEMA_MIN(1)),
     { .name = NULL },
 };
 static const struct schema form_schema = { .name = "SessionForm",
@@ -277,15 +275,8 @@ static const struct schema_field clear_fields[] = {
 static const struct schema clear_schema = { .name = "ClearFiles", .fields = clear_fields };
 
 #define SESSION_PARAM                                                                              \
-    {                                                                                              \
-        .in_query = true, .field = {                                                               \
-            .name = "session_id",                                                                  \
-            .types = SCHEMA_STRING,                                                                \
-            .required = true,                                                                      \
-            SCHEMA_RANGE(1, THREAD_ID_MAX),                                                        \
-            .doc = "The `session_id` or `thread_id` of a chat."                                    \
-        }                                                                                          \
-    }
+    ROUTE_QUERY("session_id", STRING, "The `session_id` or `thread_id` of a chat.",                \
+                .required = true, SCHEMA_RANGE(1, THREAD_ID_MAX))
 static const struct route_param list_params[] = { SESSION_PARAM, { .field = { .name = NULL } } };
 static const struct route_param download_params[] = {
     SESSION_PARAM,

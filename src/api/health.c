@@ -126,10 +126,7 @@ static void get_docs_file(struct http_request *req)
 }
 
 static const struct route_param file_params[] = {
-    { .field = { .name = "path",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_MAX(200),
-                 .doc = "A file of the page." } },
+    ROUTE_PATH("path", STRING, "A file of the page.", SCHEMA_MAX(200)),
     { .field = { .name = NULL } },
 };
 static const struct route_response health_responses[] = {

@@ -5,12 +5,8 @@
 #include "base/limits.h"
 
 static const struct schema_field input_fields[] = {
-    { .name = "text",
-      .types = SCHEMA_STRING,
-      .required = true,
-      SCHEMA_MAX(INPUT_LINE_MAX),
-      .example = "\"yes\"",
-      .doc = "The line, without its end." },
+    SCHEMA_REQUIRED("text", STRING, "The line, without its end.", SCHEMA_MAX(INPUT_LINE_MAX),
+                    .example = "\"yes\""),
     { .name = NULL },
 };
 static const struct schema input_schema = {
@@ -39,14 +35,6 @@ static void post_sandbox_input(struct http_request *req)
 {
     reply(req, http_param(req, "sandbox_id"), true);
 }
-
-static const struct route_param thread_params[] = {
-    { .field = { .name = "thread_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The id of a thread." } },
-    { .field = { .name = NULL } },
-};
 
 #define INPUT_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(CONFLICT))
 

@@ -56,17 +56,7 @@ static void get_root(struct http_request *req)
 }
 
 static const struct route_param file_params[] = {
-    { .field = { .name = "path",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_MAX(200),
-                 .doc = "A file of the page." } },
-    { .field = { .name = NULL } },
-};
-static const struct route_param thread_params[] = {
-    { .field = { .name = "thread_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `thread_id` of a thread." } },
+    ROUTE_PATH("path", STRING, "A file of the page.", SCHEMA_MAX(200)),
     { .field = { .name = NULL } },
 };
 

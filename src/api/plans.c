@@ -48,12 +48,10 @@ int app_compile_plan(const struct dataset_handle *h, const json_t *plan, struct 
 /* ---- POST /plans/compile ---- */
 
 static const struct schema_field fields[] = {
-    { .name = "plan",
-      .types = SCHEMA_OBJECT,
-      .required = true,
-      .example =
-          "{\"dataset_id\":\"ecommerce\",\"table\":\"orders\",\"select\":[{\"func\":\"count\",\"column\":\"*\",\"alias\":\"n\"}]}",
-      .doc = "A QueryPlan (docs/plans.md)." },
+    SCHEMA_REQUIRED(
+        "plan", OBJECT, "A QueryPlan (docs/plans.md).",
+        .example =
+            "{\"dataset_id\":\"ecommerce\",\"table\":\"orders\",\"select\":[{\"func\":\"count\",\"column\":\"*\",\"alias\":\"n\"}]}"),
     { .name = NULL },
 };
 static const struct schema compile_schema = { .name = "CompileRequest", .fields = fields };

@@ -37,44 +37,21 @@ void rows_export(struct http_request *req, const struct selection *s);
 extern const char *const rows_formats[];
 
 #define ROWS_SORT_PARAM                                                                            \
-    {                                                                                              \
-        .in_query = true, .field = {                                                               \
-            .name = "sort",                                                                        \
-            .types = SCHEMA_STRING,                                                                \
-            SCHEMA_RANGE(1, 2000),                                                                 \
-            .example = "\"-total,id\"",                                                            \
-            .doc = "Columns, separated by commas; `-` in front: the largest first. "               \
-                   "A name with a comma or a quote in it stands in double quotes."                 \
-        }                                                                                          \
-    }
+    ROUTE_QUERY("sort", STRING,                                                                    \
+                "Columns, separated by commas; `-` in front: the largest first. "                  \
+                "A name with a comma or a quote in it stands in double quotes.",                   \
+                SCHEMA_RANGE(1, 2000), .example = "\"-total,id\"")
 #define ROWS_FILTER_PARAM                                                                          \
-    {                                                                                              \
-        .in_query = true, .field = {                                                               \
-            .name = "filter",                                                                      \
-            .types = SCHEMA_STRING,                                                                \
-            SCHEMA_RANGE(1, 4000),                                                                 \
-            .example = "\"total > 100\"",                                                          \
-            .doc = "Only rows for which this condition, in SQL, is true."                          \
-        }                                                                                          \
-    }
+    ROUTE_QUERY("filter", STRING, "Only rows for which this condition, in SQL, is true.",          \
+                SCHEMA_RANGE(1, 4000), .example = "\"total > 100\"")
 #define ROWS_PAGE_PARAMS                                                                           \
-    { .in_query = true,                                                                            \
-      .field = { .name = "offset",                                                                 \
-                 .types = SCHEMA_INTEGER,                                                          \
-                 SCHEMA_RANGE(0, 1LL << 53),                                                       \
-                 .doc = "Rows to leave out at the beginning." } },                                 \
-        { .in_query = true,                                                                        \
-          .field = { .name = "limit",                                                              \
-                     .types = SCHEMA_INTEGER,                                                      \
-                     SCHEMA_RANGE(1, RUN_ROWS_MAX),                                                \
-                     .doc = "Rows of a page; 100 when missing." } },                               \
+    ROUTE_QUERY("offset", INTEGER, "Rows to leave out at the beginning.",                          \
+                SCHEMA_RANGE(0, 1LL << 53)),                                                       \
+        ROUTE_QUERY("limit", INTEGER, "Rows of a page; 100 when missing.",                         \
+                    SCHEMA_RANGE(1, RUN_ROWS_MAX)),                                                \
         ROWS_SORT_PARAM, ROWS_FILTER_PARAM
 #define ROWS_EXPORT_PARAMS                                                                         \
-    { .in_query = true,                                                                            \
-      .field = { .name = "format",                                                                 \
-                 .types = SCHEMA_STRING,                                                           \
-                 .choices = rows_formats,                                                          \
-                 .doc = "Of the file; CSV when missing." } },                                      \
+    ROUTE_QUERY("format", STRING, "Of the file; CSV when missing.", .choices = rows_formats),      \
         ROWS_SORT_PARAM, ROWS_FILTER_PARAM
 
 extern const struct route_response rows_page_responses[], rows_export_responses[];

@@ -160,19 +160,10 @@ static void get_figure(struct http_request *req)
 }
 
 static const struct route_param params[] = {
-    { .field = { .name = "run_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `run_id` of a run." } },
-    { .field = { .name = "n",
-                 .types = SCHEMA_INTEGER,
-                 SCHEMA_RANGE(1, DISPLAYS_MAX),
-                 .doc = "Number of the output, from 1." } },
-    { .in_query = true,
-      .field = { .name = "part",
-                 .types = SCHEMA_STRING,
-                 .choices = figure_part_names,
-                 .doc = "Which form of it; the first that it has." } },
+    RUN_PARAM,
+    ROUTE_PATH("n", INTEGER, "Number of the output, from 1.", SCHEMA_RANGE(1, DISPLAYS_MAX)),
+    ROUTE_QUERY("part", STRING, "Which form of it; the first that it has.",
+                .choices = figure_part_names),
     { .field = { .name = NULL } },
 };
 static const struct route_response responses[] = {

@@ -272,18 +272,12 @@ static void get_export(struct http_request *req)
 }
 
 static const struct route_param page_params[] = {
-    { .field = { .name = "run_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `run_id` of a run." } },
+    RUN_PARAM,
     ROWS_PAGE_PARAMS,
     { .field = { .name = NULL } },
 };
 static const struct route_param export_params[] = {
-    { .field = { .name = "run_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `run_id` of a run." } },
+    RUN_PARAM,
     ROWS_EXPORT_PARAMS,
     { .field = { .name = NULL } },
 };

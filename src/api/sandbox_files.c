@@ -310,14 +310,9 @@ static void put_file(struct http_request *req)
 /* ---- the table ---- */
 
 static const struct route_param file_params[] = {
-    { .field = { .name = "sandbox_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `sandbox_id` of a sandbox." } },
-    { .field = { .name = "path",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, WORKSPACE_PATH_MAX),
-                 .doc = "Below /workspace, the directory that code starts in." } },
+    SANDBOX_PARAM,
+    ROUTE_PATH("path", STRING, "Below /workspace, the directory that code starts in.",
+               SCHEMA_RANGE(1, WORKSPACE_PATH_MAX)),
     { .field = { .name = NULL } },
 };
 static const struct route_response get_responses[] = {
@@ -337,8 +332,7 @@ static const struct route routes[] = {
       .responses = get_responses, .errors = FILE_ERRORS },
     { HTTP_PUT, "/sandbox/{sandbox_id}/files/{path...}", put_file, .id = "putSandboxFile",
       .tag = "sandboxes", .summary = "Write a file into a sandbox", .params = file_params,
-      .consumes = "*", .errors = FILE_ERRORS, .on_headers = put_headers,
-      .on_body = put_body },
+      .consumes = "*", .errors = FILE_ERRORS, .on_headers = put_headers, .on_body = put_body },
     { HTTP_DELETE, "/sandbox/{sandbox_id}/files/{path...}", delete_file, .id = "deleteSandboxFile",
       .tag = "sandboxes", .summary = "Remove a file of a sandbox", .params = file_params,
       .errors = FILE_ERRORS },

@@ -17,7 +17,6 @@
 #include "run/sandbox_terms.h"
 
 extern const struct schema sandbox_terms_schema;
-extern const struct route_param sandbox_params[]; /* sandbox_id of the path */
 
 /* Calls fn with the sandbox that the path names, now or later, or answers 404. Borrowed. */
 typedef void (*sandbox_fn)(struct http_request *req, struct chat *c);
@@ -35,34 +34,25 @@ json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
                             const struct sandbox_terms *terms, int64_t timeout_ms);
 /* created, running, completed, failed, timeout, cancelled: from the status of a run. */
 const char *sandbox_status(const char *status);
-json_t *sandbox_now(void); /* ISO 8601 */
+json_t *sandbox_now(void);                /* ISO 8601 */
 double sandbox_seconds(const json_t *ms); /* to the microsecond */
 
 /* Fields of a body that has code, and the code. VALIDATION, TOO_LARGE. */
 #define SANDBOX_CODE_FIELD                                                                         \
-    {                                                                                              \
-        .name = "code", .types = SCHEMA_STRING, .required = true,                                  \
-        .example = "\"__result__ = 1 + 1\"",                                                       \
-        .doc = "Python; at most 1 MB. `await` works at its top. `__result__` or the last "         \
-               "expression is the result."                                                         \
-    }
+    SCHEMA_REQUIRED("code", STRING,                                                                \
+                    "Python; at most 1 MB. `await` works at its top. `__result__` or the last "    \
+                    "expression is the result.",                                                   \
+                    .example = "\"__result__ = 1 + 1\"")
 #define SANDBOX_CONTEXT_FIELD                                                                      \
-    {                                                                                              \
-        .name = "context", .types = SCHEMA_OBJECT, .nullable = true,                               \
-        .doc = "Variables that are set first; at most 256."                                        \
-    }
+    SCHEMA_OPTIONAL("context", OBJECT, "Variables that are set first; at most 256.")
 #define SANDBOX_TIMEOUT_FIELD                                                                      \
-    {                                                                                              \
-        .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true,                      \
-        SCHEMA_RANGE(1, SANDBOX_SECONDS_MAX),                                                      \
-        .doc = "No more than max_execution_time, which it is when missing."                        \
-    }
+    SCHEMA_OPTIONAL("timeout_seconds", INTEGER,                                                    \
+                    "No more than max_execution_time, which it is when missing.",                  \
+                    SCHEMA_RANGE(1, SANDBOX_SECONDS_MAX))
 #define SANDBOX_OUTPUT_FIELD                                                                       \
-    {                                                                                              \
-        .name = "max_output_bytes", .types = SCHEMA_INTEGER, .nullable = true,                     \
-        SCHEMA_RANGE(RUN_OUTPUT_MIN, RUN_OUTPUT_MAX),                                              \
-        .doc = "Of stdout, of stderr and of the result; the largest when missing."                 \
-    }
+    SCHEMA_OPTIONAL("max_output_bytes", INTEGER,                                                   \
+                    "Of stdout, of stderr and of the result; the largest when missing.",           \
+                    SCHEMA_RANGE(RUN_OUTPUT_MIN, RUN_OUTPUT_MAX))
 
 int sandbox_read_code(const json_t *body, struct chat_code *ret, struct err *err);
 

@@ -21,12 +21,8 @@ static const struct schema make_schema = { .name = "NewCheckpoint",
                                            .doc = "What the checkpoint is called.",
                                            .fields = make_fields };
 static const struct schema_field back_fields[] = {
-    { .name = "checkpoint",
-      .types = SCHEMA_STRING,
-      .required = true,
-      SCHEMA_RANGE(1, 100),
-      .example = "\"0a1b2c3d\"",
-      .doc = "The `checkpoint_id` of one of the thread." },
+    SCHEMA_REQUIRED("checkpoint", STRING, "The `checkpoint_id` of one of the thread.",
+                    SCHEMA_RANGE(1, 100), .example = "\"0a1b2c3d\""),
     { .name = NULL },
 };
 static const struct schema back_schema = { .name = "Rollback",
@@ -206,23 +202,13 @@ static void delete_checkpoint(struct http_request *req)
 }
 
 #define CHECKPOINT_PARAM                                                                           \
-    {                                                                                              \
-        .field = {                                                                                 \
-            .name = "checkpoint_id",                                                               \
-            .types = SCHEMA_STRING,                                                                \
-            SCHEMA_RANGE(1, 100),                                                                  \
-            .doc = "The `checkpoint_id` of one of its checkpoints."                                \
-        }                                                                                          \
-    }
-static const struct route_param thread_params[] = { THREAD_PARAM, { .field = { .name = NULL } } };
+    ROUTE_PATH("checkpoint_id", STRING, "The `checkpoint_id` of one of its checkpoints.",          \
+               SCHEMA_RANGE(1, 100))
 static const struct route_param checkpoint_params[] = { THREAD_PARAM,
                                                         CHECKPOINT_PARAM,
                                                         { .field = { .name = NULL } } };
 static const struct route_param sandbox_checkpoint_params[] = {
-    { .field = { .name = "sandbox_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `sandbox_id` of a sandbox." } },
+    SANDBOX_PARAM,
     CHECKPOINT_PARAM,
     { .field = { .name = NULL } },
 };

@@ -216,39 +216,25 @@ static void delete_data(struct http_request *req)
 
 /* ---- the table of routes ---- */
 
-#define THREAD_PARAM                                                                               \
-    {                                                                                              \
-        .field = {                                                                                 \
-            .name = "thread_id",                                                                   \
-            .types = SCHEMA_STRING,                                                                \
-            SCHEMA_RANGE(1, 100),                                                                  \
-            .doc = "The id of a thread."                                                           \
-        }                                                                                          \
-    }
-
-static const struct route_param add_params[] = { THREAD_PARAM, { .field = { .name = NULL } } };
-static const struct route_param remove_params[] = { THREAD_PARAM,
-                                                    { .field = { .name = "data_id",
-                                                                 .types = SCHEMA_STRING,
-                                                                 SCHEMA_RANGE(1, 200),
-                                                                 .doc = "An `id` of GET /data." } },
-                                                    { .field = { .name = NULL } } };
+static const struct route_param remove_params[] = {
+    THREAD_PARAM,
+    ROUTE_PATH("data_id", STRING, "An `id` of GET /data.", SCHEMA_RANGE(1, 200)),
+    { .field = { .name = NULL } }
+};
 
 static const struct schema_field one_id = { .types = SCHEMA_STRING, SCHEMA_RANGE(1, 200) };
 static const struct schema_field add_fields[] = {
-    { .name = "data",
-      .types = SCHEMA_ARRAY,
-      .items = &one_id,
-      .required = true,
-      SCHEMA_RANGE(1, 16),
-      .doc = "Ids of GET /data: uploads, files of other threads of yours, the server's sets." },
+    SCHEMA_REQUIRED(
+        "data", ARRAY,
+        "Ids of GET /data: uploads, files of other threads of yours, the server's sets.",
+        .items = &one_id, SCHEMA_RANGE(1, 16)),
     { .name = NULL },
 };
 static const struct schema add_schema = { .name = "ThreadData", .fields = add_fields };
 
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/data", post_data, .id = "addThreadData", .tag = "threads",
-      .summary = "Give data sets to a thread", .params = add_params, .body = &add_schema,
+      .summary = "Give data sets to a thread", .params = thread_params, .body = &add_schema,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_DELETE, "/thread/{thread_id}/data/{data_id}", delete_data, .id = "removeThreadData",
       .tag = "threads", .summary = "Take a data set from a thread", .params = remove_params,

@@ -12,9 +12,7 @@ static const struct schema_field edit_fields[] = {
       .nullable = true,
       SCHEMA_RANGE(1, TITLE_MAX),
       .example = "\"Returns in spring\"" },
-    { .name = "pinned",
-      .types = SCHEMA_BOOLEAN,
-      .doc = "Pinned threads are listed first by the page." },
+    SCHEMA_FIELD("pinned", BOOLEAN, "Pinned threads are listed first by the page."),
     { .name = NULL },
 };
 static const struct schema edit_schema = { .name = "ThreadEdit",
@@ -90,17 +88,9 @@ static void patch_thread(struct http_request *req)
     http_defer(req, left, w);
 }
 
-static const struct route_param params[] = {
-    { .field = { .name = "thread_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `thread_id` of a thread." } },
-    { .field = { .name = NULL } },
-};
-
 static const struct route routes[] = {
     { HTTP_PATCH, "/thread/{thread_id}", patch_thread, .id = "editThread", .tag = "threads",
-      .summary = "Rename or pin a thread", .params = params, .body = &edit_schema,
+      .summary = "Rename or pin a thread", .params = thread_params, .body = &edit_schema,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) },
 };
 

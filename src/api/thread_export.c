@@ -227,15 +227,10 @@ static void post_messages(struct http_request *req)
 
 /* ---- the table ---- */
 
-static const struct route_param thread_params[] = { THREAD_PARAM, { .field = { .name = NULL } } };
 static const struct route_param put_params[] = {
     THREAD_PARAM,
-    { .in_query = true,
-      .field = { .name = "data",
-                 .types = SCHEMA_STRING,
-                 .required = true,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "`data` of the thread that the image was of." } },
+    ROUTE_QUERY("data", STRING, "`data` of the thread that the image was of.", .required = true,
+                SCHEMA_RANGE(1, 100)),
     { .field = { .name = NULL } },
 };
 static const struct route_response get_responses[] = {

@@ -143,21 +143,13 @@ static void post_fork(struct http_request *req)
     http_defer(req, left, f);
 }
 
-static const struct route_param params[] = {
-    { .field = { .name = "thread_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `thread_id` of a thread." } },
-    { .field = { .name = NULL } },
-};
-
 #define FORK_ERRORS                                                                                \
     (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNAVAILABLE))
 
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/fork", post_fork, .id = "forkThread", .tag = "threads",
       .summary = "Make a new thread that goes on from the present state of this one",
-      .params = params, .errors = FORK_ERRORS },
+      .params = thread_params, .errors = FORK_ERRORS },
     { HTTP_POST, "/sandbox/{sandbox_id}/fork", post_fork, .id = "forkSandbox", .tag = "sandboxes",
       .summary = "Make a new sandbox that goes on from the present state of this one",
       .params = sandbox_params, .errors = FORK_ERRORS },

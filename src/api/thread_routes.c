@@ -19,24 +19,10 @@ static const struct schema_field id_item = { .name = "",
                                              .types = SCHEMA_STRING,
                                              SCHEMA_RANGE(1, 200) };
 static const struct schema_field new_fields[] = {
-    { .name = "file_ids",
-      .types = SCHEMA_ARRAY,
-      .nullable = true,
-      .items = &id_item,
-      SCHEMA_MAX(16),
-      .doc = "Uploads to ask about." },
-    { .name = "datasets",
-      .types = SCHEMA_ARRAY,
-      .nullable = true,
-      .items = &id_item,
-      SCHEMA_MAX(16),
-      .doc = "Datasets to ask about." },
+    SCHEMA_OPTIONAL("file_ids", ARRAY, "Uploads to ask about.", .items = &id_item, SCHEMA_MAX(16)),
+    SCHEMA_OPTIONAL("datasets", ARRAY, "Datasets to ask about.", .items = &id_item, SCHEMA_MAX(16)),
     { .name = "title", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(200) },
-    { .name = "thread_id",
-      .types = SCHEMA_STRING,
-      .nullable = true,
-      SCHEMA_RANGE(1, 100),
-      .doc = "An id of your own; must be new." },
+    SCHEMA_OPTIONAL("thread_id", STRING, "An id of your own; must be new.", SCHEMA_RANGE(1, 100)),
     { .name = NULL },
 };
 static const struct schema new_schema = {
@@ -553,38 +539,17 @@ static void delete_thread(struct http_request *req)
 
 /* ---- the table ---- */
 
-static const struct route_param thread_params[] = {
-    { .field = { .name = "thread_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `thread_id` of a thread." } },
-    { .field = { .name = NULL } },
-};
 static const struct route_param messages_params[] = {
-    { .field = { .name = "thread_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 100),
-                 .doc = "The `thread_id` of a thread." } },
-    { .in_query = true,
-      .field = { .name = "limit",
-                 .types = SCHEMA_INTEGER,
-                 .doc = "The newest so many, at most 200; 50 when missing." } },
-    { .in_query = true,
-      .field = { .name = "cursor",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_MAX(STORE_CURSOR_SIZE),
-                 .doc = "`before` of a page." } },
+    THREAD_PARAM,
+    ROUTE_QUERY("limit", INTEGER, "The newest so many, at most 200; 50 when missing."),
+    ROUTE_QUERY("cursor", STRING, "`before` of a page.", SCHEMA_MAX(STORE_CURSOR_SIZE)),
     { .field = { .name = NULL } },
 };
 static const struct route_param list_params[] = {
     PAGE_PARAMS,
-    { .in_query = true,
-      .field = { .name = "search",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_MAX(SEARCH_MAX),
-                 .doc = "Only threads whose title holds this text." } },
-    { .in_query = true,
-      .field = { .name = "pinned", .types = SCHEMA_BOOLEAN, .doc = "true: only pinned threads." } },
+    ROUTE_QUERY("search", STRING, "Only threads whose title holds this text.",
+                SCHEMA_MAX(SEARCH_MAX)),
+    ROUTE_QUERY("pinned", BOOLEAN, "true: only pinned threads."),
     { .field = { .name = NULL } },
 };
 
@@ -593,8 +558,8 @@ static const struct route_param list_params[] = {
 
 static const struct route routes[] = {
     { HTTP_POST, "/thread/new", post_thread, .id = "createThread", .tag = "threads",
-      .summary = "Begin a thread", .body = &new_schema,
-      .errors = THREAD_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
+      .summary = "Begin a thread", .body = &new_schema, .errors = THREAD_ERRORS,
+      .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_POST, "/thread/{thread_id}/stop", post_stop, .id = "stopThread", .tag = "threads",
       .summary = "Stop what runs and waits in a thread", .params = thread_params,
       .errors = ROUTE_ERR(NOT_FOUND) },
@@ -620,8 +585,7 @@ static const struct route routes[] = {
     { HTTP_GET, "/threads/{thread_id}/messages", get_messages, .id = "listMessages",
       .tag = "threads", .summary = "Messages with their runs", .params = messages_params },
     { HTTP_DELETE, "/thread/{thread_id}", delete_thread, .id = "deleteThread", .tag = "threads",
-      .summary = "Forget a thread", .params = thread_params,
-      .errors = ROUTE_ERR(NOT_FOUND) },
+      .summary = "Forget a thread", .params = thread_params, .errors = ROUTE_ERR(NOT_FOUND) },
 };
 
 const struct route_table thread_routes = { routes, ARRAY_SIZE(routes) };

@@ -77,10 +77,8 @@ static const struct schema words_schema = {
         "What to change (JSON Merge Patch): null or an empty text removes, what is not named stays."
 };
 static const struct route_param params[] = {
-    { .field = { .name = "dataset_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 200),
-                 .doc = "A dataset, or the `file_id` of an upload." } },
+    ROUTE_PATH("dataset_id", STRING, "A dataset, or the `file_id` of an upload.",
+               SCHEMA_RANGE(1, 200)),
     { .field = { .name = NULL } },
 };
 

@@ -259,37 +259,20 @@ static void delete_upload(struct http_request *req)
 static const char *const statuses[] = { "processing", "ready", "failed", NULL };
 
 static const struct route_param upload_params[] = {
-    { .in_query = true,
-      .field = { .name = "wait",
-                 .types = SCHEMA_BOOLEAN,
-                 .dflt = "true",
-                 .doc = "`false` answers 202 as soon as the files are stored; "
-                        "follow them at /uploads/{file_id}." } },
+    ROUTE_QUERY("wait", BOOLEAN,
+                "`false` answers 202 as soon as the files are stored; "
+                "follow them at /uploads/{file_id}.",
+                .dflt = "true"),
     { .field = { .name = NULL } },
 };
 static const struct route_param file_params[] = {
-    { .field = { .name = "file_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 64),
-                 .doc = "The `file_id` of an upload." } },
+    ROUTE_PATH("file_id", STRING, "The `file_id` of an upload.", SCHEMA_RANGE(1, 64)),
     { .field = { .name = NULL } },
 };
 static const struct route_param list_params[] = {
-    { .in_query = true,
-      .field = { .name = "status",
-                 .types = SCHEMA_STRING,
-                 .choices = statuses,
-                 .doc = "Only these." } },
-    { .in_query = true,
-      .field = { .name = "limit",
-                 .types = SCHEMA_INTEGER,
-                 SCHEMA_RANGE(1, LIST_MAX),
-                 .doc = "Per page." } },
-    { .in_query = true,
-      .field = { .name = "cursor",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 64),
-                 .doc = "`next` of a page." } },
+    ROUTE_QUERY("status", STRING, "Only these.", .choices = statuses),
+    ROUTE_QUERY("limit", INTEGER, "Per page.", SCHEMA_RANGE(1, LIST_MAX)),
+    ROUTE_QUERY("cursor", STRING, "`next` of a page.", SCHEMA_RANGE(1, 64)),
     { .field = { .name = NULL } },
 };
 

@@ -183,30 +183,11 @@ static void list_verified(struct http_request *req)
     start(req, w, r, &err);
 }
 
-static const struct route_param run_params[] = {
-    { .field = { .name = "run_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_RANGE(1, 128),
-                 .doc = "Id of the run that answered." } },
-    { .field = { .name = NULL } },
-};
 static const struct route_param list_params[] = {
-    { .field = { .name = "dataset_id",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_MAX(200),
-                 .doc = "Of this dataset only." },
-      .in_query = true },
-    { .field = { .name = "limit",
-                 .types = SCHEMA_INTEGER,
-                 SCHEMA_RANGE(1, STORE_LIMIT_MAX),
-                 .dflt = "50",
-                 .doc = "At most so many." },
-      .in_query = true },
-    { .field = { .name = "cursor",
-                 .types = SCHEMA_STRING,
-                 SCHEMA_MAX(200),
-                 .doc = "`next` of the page before." },
-      .in_query = true },
+    ROUTE_QUERY("dataset_id", STRING, "Of this dataset only.", SCHEMA_MAX(200)),
+    ROUTE_QUERY("limit", INTEGER, "At most so many.", SCHEMA_RANGE(1, STORE_LIMIT_MAX),
+                .dflt = "50"),
+    ROUTE_QUERY("cursor", STRING, "`next` of the page before.", SCHEMA_MAX(200)),
     { .field = { .name = NULL } },
 };
 

@@ -30,8 +30,8 @@ static const struct schema_field null_word = { .types = SCHEMA_STRING, SCHEMA_RA
       .doc = "`text`: every value as it stands in the file." },                                    \
     { .name = "sheet", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 200),             \
       .doc = "The sheet of a workbook; the list of JSON, the file of an archive." },               \
-    { .name = "nulls", .types = SCHEMA_ARRAY, .nullable = true, .items = &null_word,               \
-      SCHEMA_RANGE(0, 32), .doc = "Further words for \"no value\"; in a form one field each." }
+    SCHEMA_OPTIONAL("nulls", ARRAY, "Further words for \"no value\"; in a form one field each.", .items = &null_word, \
+      SCHEMA_RANGE(0, 32))
 /* clang-format on */
 
 static const struct schema_field option_fields[] = { OPTION_FIELDS, { .name = NULL } };
@@ -45,13 +45,11 @@ const struct schema read_options_schema = {
 
 static const struct schema_field file_part = { .types = SCHEMA_STRING, .format = "binary" };
 static const struct schema_field form_fields[] = {
-    { .name = "files",
-      .types = SCHEMA_ARRAY,
-      .items = &file_part,
-      .required = true,
-      SCHEMA_RANGE(1, RECEIVE_FILES_MAX),
-      .doc = "One or more files: CSV, TSV, JSON, NDJSON (also by gzip or zstd), Parquet, XLSX, "
-             "XLS, ODS, SQLite, DuckDB, or ZIP archives of them." },
+    SCHEMA_REQUIRED(
+        "files", ARRAY,
+        "One or more files: CSV, TSV, JSON, NDJSON (also by gzip or zstd), Parquet, XLSX, "
+        "XLS, ODS, SQLite, DuckDB, or ZIP archives of them.",
+        .items = &file_part, SCHEMA_RANGE(1, RECEIVE_FILES_MAX)),
     OPTION_FIELDS,
     { .name = NULL },
 };

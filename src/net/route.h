@@ -40,6 +40,15 @@ struct route_param {
     struct schema_field field; /* .name NULL ends the list; one of the path is always required */
     bool in_query;
 };
+/* Rows of a table of parameters, as SCHEMA_FIELD(). */
+#define ROUTE_PATH(name_, type_, doc_, ...)                                                        \
+    {                                                                                              \
+        .field = SCHEMA_FIELD(name_, type_, doc_, __VA_ARGS__)                                     \
+    }
+#define ROUTE_QUERY(name_, type_, doc_, ...)                                                       \
+    {                                                                                              \
+        .field = SCHEMA_FIELD(name_, type_, doc_, __VA_ARGS__), .in_query = true                   \
+    }
 
 struct route_response {
     int status;               /* 0 ends the list */

@@ -7,9 +7,8 @@
  * it. Unknown fields are dropped from the object and named in the report.
  *
  *   static const struct schema_field limits_fields[] = {
- *       { .name = "timeout_seconds", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, 60),
- *         .dflt = "10", .doc = "Wall time." },
- *       { .name = "mode", .types = SCHEMA_STRING, .choices = modes, .required = true, .doc = "…" },
+ *       SCHEMA_FIELD("timeout_seconds", INTEGER, "Wall time.", SCHEMA_RANGE(1, 60), .dflt = "10"),
+ *       SCHEMA_REQUIRED("mode", STRING, "…", .choices = modes),
  *       { .name = NULL },
  *   };
  *   const struct schema limits_schema = { .name = "Limits", .doc = "…", .fields = limits_fields };
@@ -35,6 +34,19 @@ enum schema_type {
 #define SCHEMA_RANGE(lo, hi) .has_min = true, .min = (lo), .has_max = true, .max = (hi)
 #define SCHEMA_MIN(lo) .has_min = true, .min = (lo)
 #define SCHEMA_MAX(hi) .has_max = true, .max = (hi)
+
+/*
+ * A row of a table of fields: SCHEMA_OPTIONAL("limit", INTEGER, "At most so many.",
+ * SCHEMA_RANGE(1, 100), .dflt = "50"). Of an optional one, null counts as missing.
+ */
+#define SCHEMA_FIELD(name_, type_, doc_, ...)                                                      \
+    {                                                                                              \
+        .name = (name_), .types = SCHEMA_##type_, .doc = (doc_), __VA_ARGS__                       \
+    }
+#define SCHEMA_OPTIONAL(name_, type_, doc_, ...)                                                   \
+    SCHEMA_FIELD(name_, type_, doc_, .nullable = true, __VA_ARGS__)
+#define SCHEMA_REQUIRED(name_, type_, doc_, ...)                                                   \
+    SCHEMA_FIELD(name_, type_, doc_, .required = true, __VA_ARGS__)
 
 struct schema_field {
     const char *name; /* NULL ends the list */
