@@ -134,6 +134,7 @@ BELOW_llm := llm net base
 BELOW_nl := nl plan base
 BELOW_agent := agent data nl llm store run database sandbox plan net base
 BELOW_dap := dap $(BELOW_agent)
+BELOW_fault := $(filter-out cli,$(DIRS_riddle))
 BELOW_kernel := $(DIRS_kernel)
 BELOW_cli := $(DIRS_riddle)
 below = $(or $(BELOW_$(1)),$(filter-out cli api,$(DIRS_riddle)))

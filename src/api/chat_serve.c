@@ -383,6 +383,35 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         start_stream(s);
 }
 
+/* What is needed of the request after its handler has returned. False when out of memory. */
+static bool keep(struct serving *s, const struct chat_request *ask)
+{
+    const struct chat_code *code = ask->code;
+    char uuid[ID_UUID_SIZE];
+    id_uuid4(uuid);
+    s->owner = arena_strdup(&s->arena, http_owner(s->req));
+    s->message = ask->message ? arena_strdup(&s->arena, ask->message) : NULL;
+    s->thread_id = ask->thread_id ?
+                       arena_strdup(&s->arena, ask->thread_id) :
+                       arena_printf(&s->arena, "%s%s", ask->id_prefix ? ask->id_prefix : "", uuid);
+    if (code) {
+        s->code = *code;
+        s->code.language = arena_strdup(&s->arena, code->language);
+        s->code.code = arena_strdup(&s->arena, code->code);
+        s->code.context = json_deep_copy(code->context);
+        s->code.debug = json_deep_copy(code->debug);
+    }
+    s->datasets = json_deep_copy(ask->datasets);
+    s->uploads = json_deep_copy(ask->uploads);
+    s->earlier = json_deep_copy(ask->earlier);
+    s->timeout_ms = ask->timeout_ms;
+    return s->owner && s->thread_id && (s->message || !ask->message) &&
+           (!code || (s->code.language && s->code.code && (s->code.context || !code->context) &&
+                      (s->code.debug || !code->debug))) &&
+           (s->datasets || !ask->datasets) && (s->uploads || !ask->uploads) &&
+           (s->earlier || !ask->earlier);
+}
+
 void chat_serve(struct http_request *req, const struct chat_request *ask)
 {
     struct app *app = app_of(req);
@@ -408,28 +437,16 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
                            .set_data = ask->set_data,
                            .follow = ask->follow,
                            .opening = true };
-    s->owner = arena_strdup(&s->arena, http_owner(req));
-    s->message = ask->message ? arena_strdup(&s->arena, ask->message) : NULL;
-    if (ask->code) {
-        s->code = *ask->code;
-        s->code.language = arena_strdup(&s->arena, ask->code->language);
-        s->code.code = arena_strdup(&s->arena, ask->code->code);
-        s->code.context = json_deep_copy(ask->code->context);
-        s->code.debug = json_deep_copy(ask->code->debug);
+    if (!keep(s, ask)) {
+        http_reply_fail(req, ERR_NO_MEMORY, "out of memory");
+        serving_free(s);
+        return;
     }
-    s->datasets = json_deep_copy(ask->datasets);
-    s->uploads = json_deep_copy(ask->uploads);
-    s->earlier = json_deep_copy(ask->earlier);
-    s->timeout_ms = ask->timeout_ms;
     int r;
     if (ask->thread_id) {
         (void)data_thread_find(app->data, s->owner, ask->thread_id);
-        s->thread_id = arena_strdup(&s->arena, ask->thread_id);
         r = chat_open(app->agent, s->owner, s->thread_id, on_open, s, &err);
     } else {
-        char uuid[ID_UUID_SIZE];
-        id_uuid4(uuid);
-        s->thread_id = arena_printf(&s->arena, "%s%s", ask->id_prefix ? ask->id_prefix : "", uuid);
         s->may_create = false;
         struct chat_spec spec = { .owner = s->owner,
                                   .thread_id = s->thread_id,

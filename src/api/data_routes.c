@@ -102,12 +102,6 @@ static void wait_fail(struct waiting *w, const struct err *err)
         http_reply_error(req, &why);
 }
 
-/* The client left; a callback is still due. */
-static void left(void *arg)
-{
-    ((struct waiting *)arg)->req = NULL;
-}
-
 static json_t *item_of(struct data_room *room, const char *owner, const char *id)
 {
     struct file_set *set = file_set_find(room->files, owner, id);
@@ -176,7 +170,7 @@ static void wait_for_change(struct http_request *req, struct waiting *w, struct 
     if (r < 0)
         wait_fail(w, err);
     else
-        http_defer(req, left, w);
+        http_hold(req, &w->req);
 }
 
 static void delete_one(struct http_request *req)
@@ -457,7 +451,7 @@ static void get_table(struct http_request *req)
     if (data_profile(w->app->data, &w->handle, http_owner(req), table_profiled, w, &err) < 0)
         wait_fail(w, &err);
     else
-        http_defer(req, left, w);
+        http_hold(req, &w->req);
 }
 
 /* ---- rows ---- */

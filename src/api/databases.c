@@ -201,11 +201,6 @@ struct listing {
     struct http_request *req; /* NULL: the client left */
 };
 
-static void listing_left(void *arg)
-{
-    ((struct listing *)arg)->req = NULL;
-}
-
 static int write_queries(const struct store_query *query, struct store_page *page, struct err *err)
 {
     (void)query;
@@ -245,7 +240,7 @@ static void list_queries(struct http_request *req)
         free(l);
         http_reply_error(req, &err);
     } else {
-        http_defer(req, listing_left, l);
+        http_hold(req, &l->req);
     }
 }
 

@@ -38,11 +38,6 @@ struct listing {
     struct http_request *req; /* NULL: the client left */
 };
 
-static void listing_left(void *arg)
-{
-    ((struct listing *)arg)->req = NULL;
-}
-
 static void listing_done(void *arg)
 {
     struct http_request *req = ((struct listing *)arg)->req;
@@ -57,7 +52,7 @@ static void get_datasets(struct http_request *req)
     struct listing *l = calloc(1, sizeof(*l));
     if (l && data_reload(room, listing_done, l)) {
         l->req = req;
-        http_defer(req, listing_left, l);
+        http_hold(req, &l->req);
         return;
     }
     free(l);
@@ -70,11 +65,6 @@ struct schema_wait {
     struct http_request *req; /* NULL: the client left */
     struct dataset_handle handle;
 };
-
-static void schema_left(void *arg)
-{
-    ((struct schema_wait *)arg)->req = NULL;
-}
 
 static void schema_profiled(const struct err *err, void *arg)
 {
@@ -109,7 +99,7 @@ static void get_schema(struct http_request *req)
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, schema_left, w);
+    http_hold(req, &w->req);
 }
 
 static const struct route_param params[] = {

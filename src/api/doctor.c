@@ -144,11 +144,6 @@ static void child_ended(void *arg)
         destroy(d);
 }
 
-static void asker_left(void *arg)
-{
-    ((struct asker *)arg)->req = NULL;
-}
-
 static void get_doctor(struct http_request *req)
 {
     struct app *app = app_of(req);
@@ -171,7 +166,7 @@ static void get_doctor(struct http_request *req)
     }
     *a = (struct asker){ .next = d->askers, .req = req };
     d->askers = a;
-    http_defer(req, asker_left, a);
+    http_hold(req, &a->req);
 }
 
 int doctor_open(struct app *app, struct err *err)

@@ -128,11 +128,6 @@ struct clearing {
     struct http_request *req; /* NULL: the client left */
 };
 
-static void clearing_left(void *arg)
-{
-    ((struct clearing *)arg)->req = NULL;
-}
-
 static void on_cleared(const struct err *err, void *arg)
 {
     struct clearing *cl = arg;
@@ -170,7 +165,7 @@ static void clear_files(struct http_request *req)
         return;
     }
     cl->req = req;
-    http_defer(req, clearing_left, cl);
+    http_hold(req, &cl->req);
 }
 
 /* ---- POST /files/upload ---- */

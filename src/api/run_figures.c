@@ -30,11 +30,6 @@ static void asking_free(struct asking *a)
     free(a);
 }
 
-static void asking_left(void *arg)
-{
-    ((struct asking *)arg)->req = NULL;
-}
-
 /* A figure never changes. Code drew it, so no browser may take it for a page of this server. */
 static bool add_headers(struct asking *a, enum figure_part part)
 {
@@ -146,7 +141,7 @@ static void get_figure(struct http_request *req)
         if (str_eq(part, figure_part_names[i]))
             a->part = i;
     if (figures_in_flight(app->figures, http_owner(req), a->run_id)) {
-        http_defer(req, asking_left, a);
+        http_hold(req, &a->req);
         figures_wait(app->figures, a->run_id, on_written, a);
         return;
     }
@@ -156,7 +151,7 @@ static void get_figure(struct http_request *req)
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, asking_left, a);
+    http_hold(req, &a->req);
 }
 
 static const struct route_param params[] = {

@@ -314,11 +314,6 @@ struct reading {
     struct http_request *req;
 };
 
-static void reading_left(void *arg)
-{
-    ((struct reading *)arg)->req = NULL;
-}
-
 static struct reading *begin_reading(struct http_request *req)
 {
     struct reading *rd = calloc(1, sizeof(*rd));
@@ -360,7 +355,7 @@ static void read_one(struct http_request *req, store_make_fn make, store_read_fn
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, reading_left, rd);
+    http_hold(req, &rd->req);
 }
 
 static void get_run(struct http_request *req)
@@ -440,7 +435,7 @@ static void list_runs(struct http_request *req)
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, reading_left, rd);
+    http_hold(req, &rd->req);
 }
 
 /* ---- DELETE ---- */
@@ -483,11 +478,6 @@ static void on_removed(const struct err *err, int64_t n, void *arg)
     free(rm);
 }
 
-static void removing_left(void *arg)
-{
-    ((struct removing *)arg)->req = NULL;
-}
-
 /* What is kept of a run that has ended. */
 static void remove_capsule(struct http_request *req)
 {
@@ -506,7 +496,7 @@ static void remove_capsule(struct http_request *req)
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, removing_left, rm);
+    http_hold(req, &rm->req);
 }
 
 static void delete_run(struct http_request *req)

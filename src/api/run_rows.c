@@ -37,11 +37,6 @@ static void rows_free(void *arg)
     free(rr);
 }
 
-static void rows_left(void *arg)
-{
-    ((struct run_rows *)arg)->req = NULL;
-}
-
 static void refuse(struct run_rows *rr, enum err_code code, const char *message)
 {
     struct http_request *req = rr->req;
@@ -258,7 +253,7 @@ static void read_run(struct http_request *req, bool exports)
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, rows_left, rr);
+    http_hold(req, &rr->req);
 }
 
 static void get_rows(struct http_request *req)

@@ -94,11 +94,6 @@ struct opening {
     sandbox_fn fn;
 };
 
-static void opening_left(void *arg)
-{
-    ((struct opening *)arg)->req = NULL;
-}
-
 static void call_with(struct http_request *req, struct chat *c, sandbox_fn fn)
 {
     if (chat_terms(c))
@@ -147,7 +142,7 @@ void sandbox_with(struct http_request *req, sandbox_fn fn)
             http_reply_error(req, &err);
         return;
     }
-    http_defer(req, opening_left, o);
+    http_hold(req, &o->req);
 }
 
 json_t *sandbox_now(void)
@@ -201,7 +196,7 @@ static void post_create(struct http_request *req)
     int r = o ? chat_create(app_of(req)->agent, &spec, on_created, o, &err) :
                 err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r == 0) {
-        http_defer(req, opening_left, o);
+        http_hold(req, &o->req);
         return;
     }
     free(o);
@@ -371,7 +366,7 @@ static void clean_up(struct http_request *req, struct chat *c)
         return;
     }
     (void)data_thread_forget(app->data, http_owner(req), id_of(req));
-    http_defer(req, opening_left, o);
+    http_hold(req, &o->req);
 }
 
 static void delete_sandbox(struct http_request *req)
@@ -386,11 +381,6 @@ struct cleaning {
     char owner[64];
     size_t n, left; /* deleted; under way */
 };
-
-static void cleaning_left(void *arg)
-{
-    ((struct cleaning *)arg)->req = NULL;
-}
 
 static void clean_page(struct cleaning *cl);
 
@@ -454,7 +444,7 @@ static void post_cleanup(struct http_request *req)
     cl->app = app_of(req);
     cl->req = req;
     snprintf(cl->owner, sizeof(cl->owner), "%s", http_owner(req));
-    http_defer(req, cleaning_left, cl);
+    http_hold(req, &cl->req);
     clean_page(cl);
 }
 
@@ -540,7 +530,7 @@ static void list(struct http_request *req, enum record_type type, struct store_q
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, opening_left, o);
+    http_hold(req, &o->req);
 }
 
 static void list_history(struct http_request *req, struct chat *c)

@@ -51,11 +51,6 @@ static json_t *shown(const struct waiting *w, json_t *checkpoint)
     return checkpoint;
 }
 
-static void left(void *arg)
-{
-    ((struct waiting *)arg)->req = NULL;
-}
-
 /* Takes the answer. */
 static void end(struct waiting *w, json_t *answer, const struct err *err)
 {
@@ -178,7 +173,7 @@ static void open_to(struct http_request *req, chat_fn opened)
     if (r < 0)
         http_reply_error(req, &err);
     else
-        http_defer(req, left, w);
+        http_hold(req, &w->req);
 }
 
 static void post_checkpoint(struct http_request *req)

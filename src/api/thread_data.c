@@ -35,11 +35,6 @@ static void change_free(struct change *c)
     free(c);
 }
 
-static void change_left(void *arg)
-{
-    ((struct change *)arg)->req = NULL;
-}
-
 static void change_fail(struct change *c, const struct err *err)
 {
     struct http_request *req = c->req;
@@ -201,7 +196,7 @@ static void begin_change(struct http_request *req, json_t *add, const char *remo
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, change_left, c);
+    http_hold(req, &c->req);
 }
 
 static void post_data(struct http_request *req)

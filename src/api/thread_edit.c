@@ -25,11 +25,6 @@ struct waiting {
     json_t *answer;
 };
 
-static void left(void *arg)
-{
-    ((struct waiting *)arg)->req = NULL;
-}
-
 static void end(struct waiting *w, const struct err *err)
 {
     if (w->req && err && err->code == ERR_NOT_FOUND)
@@ -85,7 +80,7 @@ static void patch_thread(struct http_request *req)
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, left, w);
+    http_hold(req, &w->req);
 }
 
 static const struct route routes[] = {

@@ -17,11 +17,6 @@ struct waiting {
     struct chat *chat;        /* a reference; NULL until it is open */
 };
 
-static void left(void *arg)
-{
-    ((struct waiting *)arg)->req = NULL;
-}
-
 /* Takes the answer. */
 static void end(struct waiting *w, json_t *answer, const struct err *err)
 {
@@ -65,7 +60,7 @@ static void open_to(struct http_request *req, chat_fn opened)
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, left, w);
+    http_hold(req, &w->req);
 }
 
 /* ---- POST export, GET image ---- */

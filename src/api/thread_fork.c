@@ -19,11 +19,6 @@ struct forking {
     bool is_sandbox;
 };
 
-static void left(void *arg)
-{
-    ((struct forking *)arg)->req = NULL;
-}
-
 static void forking_free(struct forking *f)
 {
     chat_unref(f->chat);
@@ -140,7 +135,7 @@ static void post_fork(struct http_request *req)
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, left, f);
+    http_hold(req, &f->req);
 }
 
 #define FORK_ERRORS                                                                                \

@@ -40,11 +40,6 @@ struct waiting {
     bool had_files;
 };
 
-static void waiting_left(void *arg)
-{
-    ((struct waiting *)arg)->req = NULL;
-}
-
 static struct waiting *wait_for(struct http_request *req)
 {
     struct waiting *w = calloc(1, sizeof(*w));
@@ -64,7 +59,7 @@ static void deferred(struct http_request *req, struct waiting *w, int r, struct 
         else
             http_reply_error(req, err);
     } else {
-        http_defer(req, waiting_left, w);
+        http_hold(req, &w->req);
     }
 }
 

@@ -9,11 +9,6 @@ struct change {
     struct http_request *req; /* NULL: the client left */
 };
 
-static void change_left(void *arg)
-{
-    ((struct change *)arg)->req = NULL;
-}
-
 static void changed(const json_t *words, const struct err *err, void *arg)
 {
     struct http_request *req = ((struct change *)arg)->req;
@@ -38,7 +33,7 @@ static void patch_dataset(struct http_request *req)
         return;
     }
     c->req = req;
-    http_defer(req, change_left, c);
+    http_hold(req, &c->req);
 }
 
 static const struct schema_field note = { .name = "",

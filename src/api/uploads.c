@@ -214,11 +214,6 @@ struct deleting {
     char file_id[32];
 };
 
-static void delete_left(void *arg)
-{
-    ((struct deleting *)arg)->req = NULL;
-}
-
 static void deleted(const struct err *err, void *arg)
 {
     struct deleting *d = arg;
@@ -251,7 +246,7 @@ static void delete_upload(struct http_request *req)
         http_reply_error(req, &err);
         return;
     }
-    http_defer(req, delete_left, d);
+    http_hold(req, &d->req);
 }
 
 /* ---- the table ---- */

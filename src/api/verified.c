@@ -13,11 +13,6 @@ struct waiting {
     char *record;             /* as the API shows it, once it is being kept */
 };
 
-static void left(void *arg)
-{
-    ((struct waiting *)arg)->req = NULL;
-}
-
 static struct waiting *wait_for(struct http_request *req)
 {
     struct waiting *w = calloc(1, sizeof(*w));
@@ -116,7 +111,7 @@ static void start(struct http_request *req, struct waiting *w, int r, const stru
         free(w);
         http_reply_error(req, err);
     } else {
-        http_defer(req, left, w);
+        http_hold(req, &w->req);
     }
 }
 

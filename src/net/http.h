@@ -126,6 +126,8 @@ void http_body_resume(
  * not noticed before the answer, which must come in any case and before the server is destroyed.
  */
 void http_defer(struct http_request *req, void (*on_close)(void *arg), void *arg);
+/* The same for one whose address somebody keeps: *slot becomes NULL when the client goes away. */
+void http_hold(struct http_request *req, struct http_request **slot);
 
 /*
  * Adds a header to the answer that comes. Name and value are copied; a value with control

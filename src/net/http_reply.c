@@ -71,6 +71,16 @@ void http_defer(struct http_request *req, void (*on_close)(void *arg), void *arg
     req->close_arg = arg;
 }
 
+static void clear_slot(void *slot)
+{
+    *(struct http_request **)slot = NULL;
+}
+
+void http_hold(struct http_request *req, struct http_request **slot)
+{
+    http_defer(req, clear_slot, slot);
+}
+
 void http_add_header(struct http_request *req, const char *name, const char *value)
 {
     struct header *h = arena_alloc(&req->arena, sizeof(*h));

@@ -8,101 +8,11 @@
 #include "base/check.h"
 #include "base/config.h"
 #include "fault/fault.h"
+#include "fault/quiet_fake.h"
 #include "sandbox/fake.h"
 #include "sandbox/pool/executor.h"
 
 #define ROUNDS_MAX 20000
-
-/* The fake provider, which stands for other processes: its own memory never runs out. */
-static struct provider_ops ops;
-
-static int quiet_open(uv_loop_t *loop, const struct config *cfg, const struct provider_options *opt,
-                      struct provider **ret, struct err *err)
-{
-    fault_pause();
-    int r = fake_provider.open(loop, cfg, opt, ret, err);
-    if (r == 0)
-        (*ret)->ops = &ops;
-    fault_resume();
-    return r;
-}
-
-static int quiet_spawn(struct provider *p, const struct spawn_spec *spec, spawn_fn done, void *arg,
-                       struct err *err)
-{
-    fault_pause();
-    int r = fake_provider.spawn(p, spec, done, arg, err);
-    fault_resume();
-    return r;
-}
-
-/* What a kernel says is read by the code under test. */
-static struct {
-    const struct link_events *events;
-    void *arg;
-} said;
-
-static void hear_control(void *arg, const char *bytes, size_t len)
-{
-    (void)arg;
-    fault_resume();
-    said.events->control(said.arg, bytes, len);
-    fault_pause();
-}
-
-static void hear_output(void *arg, bool is_stderr, const char *bytes, size_t len)
-{
-    (void)arg;
-    fault_resume();
-    said.events->output(said.arg, is_stderr, bytes, len);
-    fault_pause();
-}
-
-static void hear_exited(void *arg, const struct kernel_exit *how)
-{
-    (void)arg;
-    fault_resume();
-    said.events->exited(said.arg, how);
-    fault_pause();
-}
-
-static int quiet_start(struct kernel_link *l, json_t *start, const struct kernel_mount *mounts,
-                       size_t n_mounts, struct err *err)
-{
-    static const struct link_events hear = { .control = hear_control,
-                                             .output = hear_output,
-                                             .exited = hear_exited };
-
-    fault_pause();
-    if (l->events != &hear) {
-        said.events = l->events;
-        said.arg = l->arg;
-        l->events = &hear;
-    }
-    int r = fake_provider.start(l, start, mounts, n_mounts, err);
-    fault_resume();
-    return r;
-}
-
-static int quiet_send(struct kernel_link *l, const void *bytes, size_t len, struct err *err)
-{
-    fault_pause();
-    int r = fake_provider.send(l, bytes, len, err);
-    fault_resume();
-    return r;
-}
-
-/* In place of the table of providers: the one that no setting chooses. */
-const struct provider_ops *provider_find(const char *name, struct err *err)
-{
-    (void)name, (void)err;
-    return &ops;
-}
-
-const struct provider_ops *provider_at(size_t i)
-{
-    return i == 0 ? &ops : NULL;
-}
 
 static struct {
     uv_loop_t loop;
@@ -265,14 +175,8 @@ static int setup(void **state)
 
     (void)state;
     fault_init();
-    fault_spare_turns(true);
     clearenv();
-    fake_reset();
-    ops = fake_provider;
-    ops.open = quiet_open;
-    ops.spawn = quiet_spawn;
-    ops.start = quiet_start;
-    ops.send = quiet_send;
+    quiet_fake_init();
     if (config_load(&f.cfg, NULL, &err) < 0 || uv_loop_init(&f.loop) < 0 ||
         executor_create(&f.loop, &f.cfg, &lazy, &f.ex, &err) < 0)
         fail_msg("%s", err.message);
