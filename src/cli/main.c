@@ -9,10 +9,11 @@
 #include "base/str.h"
 #include "base/version.h"
 #include "cli/cli.h"
+#include "database/database.h"
 #include "database/sqlite_worker.h"
-
-/* What this binary has, beside the version. */
-#define FEATURES "+local +sqlite +postgresql +openai +anthropic +builtin"
+#include "llm/llm.h"
+#include "sandbox/provider.h"
+#include "store/store.h"
 
 static const struct verb {
     const char *name;
@@ -73,6 +74,25 @@ static int unknown_verb(const char *name)
     return CLI_USAGE;
 }
 
+/* "riddle 0.1.0 sandboxes=local,docker …": what this program has, from the tables of each. */
+static void print_version(const char *version)
+{
+    const char *name;
+    printf("riddle %s sandboxes=", version);
+    for (size_t i = 0; provider_at(i); i++)
+        printf("%s%s", i ? "," : "", provider_at(i)->name);
+    printf(" stores=");
+    for (size_t i = 0; (name = store_provider_name(i)); i++)
+        printf("%s%s", i ? "," : "", name);
+    printf(" databases=");
+    for (size_t i = 0; (name = database_kind_name(i)); i++)
+        printf("%s%s", i ? "," : "", name);
+    printf(" models=");
+    for (size_t i = 0; (name = llm_provider_name(i)); i++)
+        printf("%s%s", i ? "," : "", name);
+    printf("\n");
+}
+
 int main(int argc, char **argv)
 {
     const struct cli cli = { .version = RIDDLE_VERSION };
@@ -93,7 +113,7 @@ int main(int argc, char **argv)
         return CLI_OK;
     }
     if (str_eq(first, "--version")) {
-        printf("riddle %s %s\n", cli.version, FEATURES);
+        print_version(cli.version);
         return CLI_OK;
     }
     if (str_eq(first, "--sqlite-worker"))

@@ -32,6 +32,11 @@ struct databases {
 static const struct database_ops *const kinds[] = { &database_postgres_ops, &database_sqlite_ops,
                                                     &database_clickhouse_ops };
 
+const char *database_kind_name(size_t i)
+{
+    return i < ARRAY_SIZE(kinds) ? kinds[i]->kind : NULL;
+}
+
 uv_loop_t *databases_loop(const struct databases *d)
 {
     return d->loop;

@@ -35,6 +35,8 @@ struct db_query;
 #define DB_PARAMS_MAX 256
 
 /* CONFIG for a setting that cannot be understood; it names the entry and never shows a URL. */
+/* Kinds of this build, for --version: NULL past the last. */
+const char *database_kind_name(size_t i);
 int databases_create(uv_loop_t *loop, const struct config *cfg, struct databases **ret,
                      struct err *err);
 /* Cancels what is under way, without callbacks, by running the loop. NULL is fine. */

@@ -131,6 +131,8 @@ struct llm_events {
  * CONFIG when a provider is named whose key is missing (a base URL that is not the provider's own
  * needs none).
  */
+/* Providers of this build, for --version: NULL past the last. */
+const char *llm_provider_name(size_t i);
 int llm_create(uv_loop_t *loop, const struct config *cfg, struct llm **ret, struct err *err);
 /* Cancels what is under way; NULL is fine. The loop must still run once. */
 void llm_destroy(struct llm *llm);

@@ -16,6 +16,11 @@
 static const struct llm_provider *const providers[] = { &llm_openai, &llm_responses, &llm_anthropic,
                                                         &llm_builtin };
 
+const char *llm_provider_name(size_t i)
+{
+    return i < ARRAY_SIZE(providers) ? providers[i]->name : NULL;
+}
+
 static bool is_usable(const struct llm_target *t)
 {
     return *t->key || !t->is_own;

@@ -406,7 +406,8 @@ def test_terminal_is_not_steered(programs, data):
 
 def test_version(programs):
     done = programs.riddle("--version")
-    assert done.status == 0 and re.fullmatch(r"riddle \S+ \+local \+sqlite \+postgresql \+openai \+anthropic \+builtin\n", done.text)
+    assert done.status == 0 and re.fullmatch(
+        r"riddle \S+ sandboxes=local,docker stores=sqlite databases=postgresql,sqlite,clickhouse models=openai,\S+builtin\n", done.text)
 
 
 def test_help(programs):
