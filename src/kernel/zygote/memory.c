@@ -9,20 +9,28 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "base/macros.h"
 #include "base/maps.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
+#define CACHED_MAX                                                                                 \
+    (1u << 20) /* free memory of a thread's cache, which mallinfo2() does not count */
+
 void memory_fill_gaps(void)
 {
-    const uintptr_t end = (uintptr_t)sbrk(0) - mallinfo2().keepcost;
+    const struct mallinfo2 heap = mallinfo2();
+    const uintptr_t end = (uintptr_t)sbrk(0) - heap.keepcost;
+    /* No gap is left after so much; another malloc() may give nothing but addresses below `end`. */
+    size_t left = heap.fordblks + CACHED_MAX;
     for (size_t size = 64u << 10; size >= 24; size -= size > 1024 ? size / 8 / 16 * 16 : 16) {
         void *volatile p;
-        do
+        do {
             p = malloc(size);
-        while (p && (uintptr_t)p < end);
+            left -= MIN_OF(left, size);
+        } while (p && (uintptr_t)p < end && left > 0);
         free(p);
     }
 }
