@@ -42,6 +42,7 @@ struct chat {
     char *last_question;
     struct thread_kernel *kernel;
     bool data_is_gone;  /* something that its kernel may have read was deleted: it gets no image */
+    bool is_branch;     /* it was forked from a kernel that lived, and has no image yet */
     bool refresh_due;   /* files came or went during a turn */
     struct turn *turns; /* the first one runs */
     struct settle_waiter *settling; /* who waits for its kernel to settle */
@@ -122,12 +123,11 @@ int keeper_link(const struct chat *from, const struct chat *to, struct err *err)
 int keeper_link_file(const char *path, const struct chat *to, struct err *err);
 int keeper_take_link(struct chat *c, struct err *err);
 /*
- * The present state of a chat whose kernel lives, for another one, under the name of such a link.
- * chat_when_settled() tells when it is there (thread_kernel_is_copied()); keeper_take_copy() makes
- * a kernel of it at once, and the file becomes an image when it is synced.
+ * A kernel for another chat that goes on as this one's is, which lives: thread_kernel_branch(). Its
+ * first image is written when it rests; until then there is an empty file under the name of such a
+ * link, for the next start to tell of.
  */
-int keeper_copy(struct chat *from, const struct chat *to, struct err *err);
-int keeper_take_copy(struct chat *c, struct err *err);
+int keeper_branch(struct chat *from, struct chat *to, struct err *err);
 /*
  * Names beside the image: they go with the thread and its data. CONFLICT when the chat can have no
  * image.

@@ -1,8 +1,8 @@
 /*
  * Forks: a thread that goes on twice from its present state. A kernel that lives writes itself to a
- * file and goes on; a kernel of the fork, in a jail of its own, is made from the file at once. The
- * file is synced meanwhile and becomes the fork's image. The fork of a thread that is cold has
- * another name of its image. Images are never written to, so neither sees what the other does.
+ * pipe and goes on; the kernel of the fork, in a jail of its own, reads the pipe and becomes it. The
+ * fork of a thread that is cold has another name of its image. Images are never written to, so
+ * neither sees what the other does.
  */
 
 #include <stdio.h>
@@ -156,22 +156,18 @@ static void copy_memory(const struct chat *from, struct chat *to)
     to->message_count = from->message_count;
 }
 
-/* The copy is there, or cannot be had. Its kernel starts while the store still writes. */
+/* The kernel of the thread goes on, and that of the fork has what it wrote, or cannot have it. */
 static void on_copied(void *arg)
 {
     struct forking *f = arg;
     const struct chat *c = f->from;
-    struct chat *fork = f->err.code ? NULL : chat_find(c->agent, c->owner, f->id);
     const char *refusal = thread_kernel_refusal(c->kernel);
-    struct err why = ERR_INIT;
     f->copies = false;
     if (c->agent->closing)
         err_set(&f->err, ERR_CANCELLED, "the server stops");
-    else if (!thread_kernel_is_copied(c->kernel))
+    else if (!thread_kernel_is_branched(c->kernel))
         snprintf(f->not_kept, sizeof(f->not_kept), "%s",
                  refusal ? refusal : "its sandbox ended while it was copied");
-    else if (fork && keeper_take_copy(fork, &why) < 0)
-        snprintf(f->not_kept, sizeof(f->not_kept), "%s", why.message);
     else if (thread_kernel_not_kept(c->kernel)) {
         f->is_portable = true;
         snprintf(f->not_kept, sizeof(f->not_kept), "%s", thread_kernel_not_kept(c->kernel));
@@ -207,7 +203,7 @@ static void begin_variables(struct forking *f)
         return;
     if (thread_kernel_state(c->kernel) == KERNEL_COLD)
         f->has_link = keeper_link(c, fork, &why) == 0;
-    else if (keeper_copy(c, fork, &why) == 0)
+    else if (keeper_branch(c, fork, &why) == 0)
         f->copies = true;
     if (f->copies)
         chat_when_settled(c, on_copied, f);

@@ -32,6 +32,7 @@
 #define SANDBOX_SWEEP_MS 500 /* with sandboxes, which may live for seconds */
 #define STATELESS_KERNEL_MS                                                                        \
     60000 /* how long a kernel without variables is kept for the next message */
+#define BRANCH_IMAGE_MS 1000 /* how old a fork is when its first image is written, or somewhat older */
 #define LOOK_MS                                                                                    \
     10 /* how often kernels are looked at that are being put aside when the server stops */
 #define LINKED ".link" IMAGE_PARTIAL /* another name of an image: never one that is written to */
@@ -108,7 +109,7 @@ static const char *take_lost(const struct agent *a, const char *thread)
 {
     static const char *const reasons[] = {
         [LOST_DATA_CHANGED] = "its data changed while it was put aside",
-        [LOST_MID_FORK] = "the server ended while the thread was forked",
+        [LOST_MID_FORK] = "the server ended before the thread that was forked had an image",
         [LOST_TO_QUOTA] = IMAGE_LOST_TO_QUOTA,
     };
     char path[IMAGE_PATH_SIZE];
@@ -276,63 +277,31 @@ int keeper_take_link(struct chat *c, struct err *err)
     return thread_kernel_adopt(c->kernel, image, err);
 }
 
-int keeper_copy(struct chat *from, const struct chat *to, struct err *err)
+int keeper_branch(struct chat *from, struct chat *to, struct err *err)
 {
-    char image[IMAGE_PATH_SIZE], linked[LINKED_PATH_SIZE];
+    char image[IMAGE_PATH_SIZE], mark[LINKED_PATH_SIZE];
     if (!image_path(to, image) || !str_eq(from->data.key, to->data.key))
         return err_set(err, ERR_CONFLICT, "the thread's data changed");
-    snprintf(linked, sizeof(linked), "%s" LINKED, image);
-    return thread_kernel_copy(from->kernel, linked, err);
+    snprintf(mark, sizeof(mark), "%s" LINKED, image);
+    auto_close int fd = open(mark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_errno(err, ERR_IO, errno, "marking a fork");
+    int r = thread_kernel_branch(from->kernel, to->kernel, err);
+    to->is_branch = r == 0;
+    if (r < 0)
+        (void)unlink(mark);
+    return r;
 }
 
-struct syncing {
-    struct chat *chat; /* a reference */
-    int fd;
-    bool is_synced;
-};
-
-static void sync_copy(void *arg)
+/* It has an image of its own. */
+static void unmark_branch(struct chat *c)
 {
-    struct syncing *s = arg;
-    s->is_synced = fdatasync(s->fd) == 0;
-}
-
-static void copy_synced(void *arg)
-{
-    struct syncing *s = arg;
-    struct chat *c = s->chat;
-    close(s->fd);
-    if (s->is_synced && !c->deleted && !c->agent->closing) {
-        thread_kernel_settle_copy(c->kernel);
-        c->agent->images.at_ms = 0; /* there is one more */
-        keeper_trim_images(c);
-    }
-    chat_unref(c);
-    free(s);
-}
-
-int keeper_take_copy(struct chat *c, struct err *err)
-{
-    char image[IMAGE_PATH_SIZE], linked[LINKED_PATH_SIZE];
-    struct err ignored = ERR_INIT;
+    char image[IMAGE_PATH_SIZE], mark[LINKED_PATH_SIZE];
+    c->is_branch = false;
     if (!image_path(c, image))
-        return err_set(err, ERR_CONFLICT, "the thread's data changed");
-    snprintf(linked, sizeof(linked), "%s" LINKED, image);
-    struct syncing *s = malloc(sizeof(*s));
-    int fd = s ? open(linked, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    int r = fd < 0 ? err_errno(err, ERR_IO, errno, "opening the copy of a kernel") :
-                     thread_kernel_adopt_copy(c->kernel, image, linked, err);
-    if (r < 0) {
-        if (fd >= 0)
-            close(fd);
-        free(s);
-        return r;
-    }
-    thread_kernel_rouse(c->kernel);
-    *s = (struct syncing){ .chat = chat_ref(c), .fd = fd };
-    if (loop_work(c->agent->env.loop, sync_copy, copy_synced, s, &ignored) < 0)
-        copy_synced(s); /* it is an image when its kernel becomes one */
-    return 0;
+        return;
+    snprintf(mark, sizeof(mark), "%s" LINKED, image);
+    (void)unlink(mark);
 }
 
 /* What a server that was killed left half written or half linked. */
@@ -358,12 +327,14 @@ static bool has_new_image(const struct chat *c)
 {
     enum kernel_state state = thread_kernel_state(c->kernel);
     return state == KERNEL_COLD ||
-           (state == KERNEL_HOT && c->agent->env.cfg->checkpoint_s > 0 &&
+           (state == KERNEL_HOT && (c->is_branch || c->agent->env.cfg->checkpoint_s > 0) &&
             thread_kernel_has_variables(c->kernel) && !thread_kernel_unsaved_ms(c->kernel));
 }
 
 void keeper_tell_settled(struct chat *c)
 {
+    if (has_new_image(c) && c->is_branch)
+        unmark_branch(c);
     if (has_new_image(c))
         keeper_trim_images(c);
     if (c->data_is_gone)
@@ -487,8 +458,11 @@ int chat_cool(struct chat *c, struct err *err)
 /* Code ran so long ago that what it left is to outlive the server. */
 static bool is_due(const struct chat *c, int64_t now)
 {
-    int64_t since = thread_kernel_unsaved_ms(c->kernel), after_s = c->agent->env.cfg->checkpoint_s;
-    return after_s > 0 && since > 0 && now - since >= after_s * 1000 &&
+    int64_t since = thread_kernel_unsaved_ms(c->kernel),
+            after_ms = c->agent->env.cfg->checkpoint_s * 1000;
+    if (c->is_branch && (after_ms <= 0 || after_ms > BRANCH_IMAGE_MS))
+        after_ms = BRANCH_IMAGE_MS;
+    return after_ms > 0 && since > 0 && now - since >= after_ms &&
            thread_kernel_is_kept(c->kernel) && !thread_kernel_refusal(c->kernel);
 }
 

@@ -1,7 +1,7 @@
 /*
  * Images of a kernel, and its variables in the portable form.
  *
- * An image that lasts is followed by the variables in the portable form, for a kernel that cannot
+ * An image that lasts is a file, and is followed by the variables in the portable form, for a kernel that cannot
  * become the image. A child pickles them (the companion), because code of the user's classes runs
  * meanwhile: what it changes, and how long it takes, does not reach the image. The child is forked
  * when the pages of the image have been found: before, its pages would be shared with it, and not
@@ -38,9 +38,16 @@ int kernel_restore(struct kernel *k, int *ret_portable, struct err *err)
     if (source.fd < 0)
         return err_set(err, ERR_PROTOCOL, "an image without its descriptor");
     off_t begin = lseek(source.fd, 0, SEEK_CUR);
-    if (!image_is_portable(source.fd)) {
+    source.magic = image_magic(source.fd);
+    if (!image_is_portable(source.magic)) {
         int r = image_restore(&source, unread, len, err);
         struct err ignored = ERR_INIT;
+        k->has_files = true;
+        if (source.follows) {
+            *err = (struct err)ERR_INIT;
+            *ret_portable = source.fd;
+            return 0;
+        }
         if (image_find_companion(source.fd, begin, &ignored) < 0) {
             close(source.fd);
             return r;
@@ -60,7 +67,7 @@ int kernel_read_portable(struct kernel *k, int fd, struct err *err)
 {
     k->is_ported = true;
     int r = !k->parts->has_python ? err_set(err, ERR_PROTOCOL, "this kernel has no Python") :
-            k->no_image[0]        ? 0 : /* its files are there already */
+            k->has_files          ? 0 :
                                     image_read_portable(fd, err);
     if (r == 0)
         r = python_load(fd, k->not_kept, sizeof(k->not_kept), err);
@@ -79,12 +86,14 @@ static int save_variables(struct kernel *k, int fd, int go_fd, char not_kept[PYT
     return python_save(fd, go_fd, tables, n, not_kept, PYTHON_NOT_KEPT_SIZE, err);
 }
 
-static void write_portable(struct kernel *k, int fd, struct result *out)
+/* has_files: they have been written as those of an image. */
+static void write_portable(struct kernel *k, int fd, bool has_files, struct result *out)
 {
     char not_kept[PYTHON_NOT_KEPT_SIZE];
     struct err why = ERR_INIT;
-    int r = k->parts->has_python ? image_write_portable(fd, &why) :
-                                   err_set(&why, ERR_CONFLICT, "a kernel without Python");
+    int r = !k->parts->has_python ? err_set(&why, ERR_CONFLICT, "a kernel without Python") :
+            has_files             ? image_write_companion(fd, &why) :
+                                    image_write_portable(fd, &why);
     if (r == 0)
         r = save_variables(k, fd, -1, not_kept, &why);
     result_begin(out, r < 0 ? WIRE_VERDICT_ERROR : WIRE_VERDICT_OK);
@@ -206,15 +215,17 @@ int kernel_run_image(struct kernel *k, const json_t *req, struct result *out, st
         return 0;
     }
     if (json_is_true(json_object_get(req, "portable"))) {
-        write_portable(k, fd, out);
+        write_portable(k, fd, false, out);
         return 0;
     }
+    bool is_live = json_is_true(json_object_get(req, "live"));
     struct companion companion = { .kernel = k, .fd = fd, .go = -1, .told = -1 };
     bool wants_companion =
         json_is_true(json_object_get(req, "companion")) && k->parts->has_python;
     struct image_hooks hooks = { .carry = control_resume,
                                  .found = wants_companion ? fork_companion : NULL,
-                                 .arg = &companion };
+                                 .arg = &companion,
+                                 .is_live = is_live };
     bool suspended = k->parts->has_python && python_suspend();
     int r = image_save(fd, base, &hooks, &bytes, &why);
     if (suspended)
@@ -223,6 +234,10 @@ int kernel_run_image(struct kernel *k, const json_t *req, struct result *out, st
         fd = base = -1; /* another kernel's */
         kernel_tell_ready(k->parts);
         return 1;
+    }
+    if (r == -ERR_CONFLICT && is_live) {
+        write_portable(k, fd, bytes > 0, out);
+        return 0;
     }
     result_begin(out, r < 0 ? WIRE_VERDICT_ERROR : WIRE_VERDICT_OK);
     if (r < 0) {

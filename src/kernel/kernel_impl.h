@@ -26,6 +26,7 @@ struct kernel {
     int64_t exported;          /* bytes that were sent of it */
     bool is_ported;            /* it was made from a portable form, and that was not told yet */
     char not_kept[PYTHON_NOT_KEPT_SIZE]; /* … which lacks these; "": none, or told */
+    bool has_files;                      /* … whose files were read before */
     char no_image[ERR_MESSAGE_MAX];      /* why it was made from that behind an image; "": told */
     pid_t companion;                     /* the child that wrote one, to be reaped; 0: none */
 };

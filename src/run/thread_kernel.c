@@ -46,8 +46,6 @@ void kernel_leave(struct thread_kernel *k)
         return;
     json_decref(k->added);
     free(k->image);
-    free(k->unsynced);
-    free(k->copy);
     free(k->owner);
     free(k->thread_id);
     free(k);
@@ -283,8 +281,9 @@ static void fail_start(struct thread_kernel *k, const struct err *why)
     bool unusable = why->code == ERR_VALIDATION || why->code == ERR_CONFLICT ||
                     why->code == ERR_NOT_FOUND ||
                     (why->code == ERR_NO_MEMORY && ++k->too_large == TOO_LARGE_MAX);
-    if (restoring && unusable) {
-        snprintf(k->loss_text, sizeof(k->loss_text), "its image cannot be used (%s)", why->message);
+    if (restoring && (unusable || !k->image)) {
+        snprintf(k->loss_text, sizeof(k->loss_text), "its %s cannot be used (%s)",
+                 k->image ? "image" : "copy of another thread's sandbox", why->message);
         (void)kernel_step(k, KERNEL_EV_FAILED, k->loss_text, &ignored);
         go_on(k);
         return;
@@ -339,20 +338,10 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     kernel_leave(k);
 }
 
-/* The image is newer than what the kernel was copied from, if it was. */
-static void drop_unsynced(struct thread_kernel *k)
-{
-    char *unsynced = TAKE_PTR(k->unsynced);
-    if (unsynced && k->env.sleep->discard)
-        k->env.sleep->discard(unsynced);
-    free(unsynced);
-}
-
 static void note_image(struct thread_kernel *k)
 {
     if (k->env.sleep->imaged)
         k->env.sleep->imaged(k->image);
-    drop_unsynced(k);
     k->is_retired = false;
 }
 
@@ -373,14 +362,15 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
     struct thread_kernel *k = arg;
     struct err ignored = ERR_INIT;
     enum kernel_event event = err ? KERNEL_EV_FAILED : after[k->state];
-    auto_free char *copy = TAKE_PTR(k->copy);
-    if (!err && k->state == KERNEL_IMAGING && !copy)
+    bool branched = k->is_branching;
+    k->is_branching = false;
+    if (!err && k->state == KERNEL_IMAGING && !branched)
         k->unsaved_ms = 0;
-    k->is_copied = copy && !err;
+    k->is_branched = branched && !err;
     if (k->state == KERNEL_IMAGING)
         snprintf(k->not_kept, sizeof(k->not_kept), "%s",
                  !err && lease_not_kept(lease) ? lease_not_kept(lease) : "");
-    if (!err && k->state == KERNEL_IMAGING && !copy) {
+    if (!err && k->state == KERNEL_IMAGING && !branched) {
         const char *lacks = lease_companion_lacks(lease);
         k->has_companion = lacks != NULL;
         snprintf(k->companion_lacks, sizeof(k->companion_lacks), "%s", lacks ? lacks : "");
@@ -393,7 +383,7 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
         note_move(k, kernel_state_name(KERNEL_WARM), kernel_state_name(KERNEL_HOT));
     else if (err && k->state == KERNEL_IMAGING)
         refuse_image(k, err);
-    else if (!err && copy)
+    else if (!err && branched)
         event = KERNEL_EV_READY;
     else if (!err && k->state == KERNEL_IMAGING && (k->stays || k->stage == JOB_WAITS)) {
         event = KERNEL_EV_READY;
@@ -415,7 +405,6 @@ static void discard_image(struct thread_kernel *k)
     if (image && k->env.sleep->discard)
         k->env.sleep->discard(image);
     free(image);
-    drop_unsynced(k);
 }
 
 /* Something is about to change in the kernel. */
@@ -476,8 +465,9 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
         return k->env.sleep->thaw(k->lease, on_slept, k, err);
     case KERNEL_DO_IMAGE:
         k->since_us = clock_now_us();
-        return k->copy  ? k->env.sleep->copy(k->lease, k->copy, on_slept, k, err) :
-               k->ports ? k->env.sleep->port(k->lease, k->image, on_slept, k, err) :
+        if (k->branch)
+            return kernel_step(k->branch, KERNEL_EV_WANT, NULL, err);
+        return k->ports ? k->env.sleep->port(k->lease, k->image, on_slept, k, err) :
                           k->env.sleep->image(k->lease, k->image, on_slept, k, err);
     case KERNEL_DO_SHELVE:
         note_image(k);
@@ -486,9 +476,11 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
     case KERNEL_DO_RESTORE:
         k->since_us = clock_now_us();
         spec_of(k, RUN_PYTHON, &spec);
-        return k->env.sleep->restore(k->env.executor, k->owner, &spec,
-                                     k->unsynced ? k->unsynced : k->image, on_ready, k, &k->lease,
-                                     err);
+        if (k->source)
+            return k->env.sleep->branch(k->source->lease, k->owner, &spec, on_ready, k, &k->lease,
+                                        on_slept, k->source, err);
+        return k->env.sleep->restore(k->env.executor, k->owner, &spec, k->image, on_ready, k,
+                                     &k->lease, err);
     case KERNEL_DO_RELEASE:
         release(k, why);
         return 0;

@@ -46,11 +46,10 @@ struct kernel_sleep_ops {
     void (*imaged)(const char *path);
     /* The image, and what was retired under its name. */
     void (*discard)(const char *path);
-    /* As image(), but the file is not synced: for a kernel that is made from it at once. */
-    int (*copy)(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
-                struct err *err);
-    /* That file is synced now: it is the image; or, of a living kernel, retired; or outdated. */
-    void (*settle)(const char *file, const char *path, bool is_retired, bool is_outdated);
+    /* A kernel that goes on as another one is: lease_branch(). */
+    int (*branch)(struct lease *from, const char *owner, const struct sandbox_spec *spec,
+                  lease_ready_fn ready, void *arg, struct lease **ret, lease_ready_fn done,
+                  void *done_arg, struct err *err);
 };
 
 /*
@@ -186,24 +185,17 @@ const char *thread_kernel_not_elsewhere(const struct thread_kernel *k);
 /* As thread_kernel_image(), and the kernel goes on. */
 int thread_kernel_save(struct thread_kernel *k, const char *path, struct err *err);
 /*
- * The same for another thread: the file is not synced, and is no image of this one. Afterwards
- * thread_kernel_is_copied() tells whether it was written; if not, thread_kernel_refusal().
+ * A kernel that nothing ran in yet goes on as this one is, which is IMAGING until then. Afterwards
+ * thread_kernel_is_branched() tells whether it could be; if not, thread_kernel_refusal().
  */
-int thread_kernel_copy(struct thread_kernel *k, const char *path, struct err *err);
-bool thread_kernel_is_copied(const struct thread_kernel *k);
+int thread_kernel_branch(struct thread_kernel *k, struct thread_kernel *to, struct err *err);
+bool thread_kernel_is_branched(const struct thread_kernel *k);
 /* Since when code ran that is in no image; 0: there is none. */
 int64_t thread_kernel_unsaved_ms(const struct thread_kernel *k);
 /* Why the last image could not be written; NULL when it could, or when code has run since. */
 const char *thread_kernel_refusal(const struct thread_kernel *k);
 /* A kernel that nothing ran in yet is the image at this path. */
 int thread_kernel_adopt(struct thread_kernel *k, const char *path, struct err *err);
-/*
- * … or the copy of another thread's kernel, a file that becomes the image at `path` once
- * thread_kernel_settle_copy() says that it is synced. Without a call it goes with the kernel.
- */
-int thread_kernel_adopt_copy(struct thread_kernel *k, const char *path, const char *copy,
-                             struct err *err);
-void thread_kernel_settle_copy(struct thread_kernel *k);
 
 /* ---- files of its /workspace: thread_files.c ---- */
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "base/macros.h"
 #include "run/thread_kernel_impl.h"
 
@@ -80,51 +81,37 @@ const char *thread_kernel_not_kept(const struct thread_kernel *k)
     return k->not_kept[0] ? k->not_kept : NULL;
 }
 
-int thread_kernel_copy(struct thread_kernel *k, const char *path, struct err *err)
+int thread_kernel_branch(struct thread_kernel *k, struct thread_kernel *to, struct err *err)
 {
     struct kernel_move move;
     if (k->stale)
         return err_set(err, ERR_CONFLICT,
                        "files were added to the thread after its kernel started");
-    if (!k->env.sleep || !k->env.sleep->copy)
-        return err_set(err, ERR_UNAVAILABLE, "the sandbox provider cannot do 'copy'");
+    if (!k->env.sleep || !k->env.sleep->branch)
+        return err_set(err, ERR_UNAVAILABLE, "the sandbox provider cannot do 'branch'");
+    if (to->state != KERNEL_NONE)
+        return err_set(err, ERR_CONFLICT, "a thread's kernel that is %s takes no image",
+                       kernel_state_name(to->state));
     int r = kernel_move(k->state, KERNEL_EV_IMAGE, kernel_caps(k), &move, err);
     if (r < 0)
         return r;
-    free(k->copy);
-    k->is_copied = false;
-    k->copy = strdup(path);
-    if (!k->copy)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    to->state = KERNEL_COLD;
+    to->variables = true;
+    to->unsaved_ms = clock_now_ms();
+    to->source = k;
+    k->branch = to;
+    k->is_branching = true;
+    k->is_branched = false;
     r = kernel_step(k, KERNEL_EV_IMAGE, "its sandbox ended while it was copied", err);
+    k->branch = to->source = NULL;
     if (r < 0)
-        free(TAKE_PTR(k->copy));
+        k->is_branching = false;
     return r;
 }
 
-bool thread_kernel_is_copied(const struct thread_kernel *k)
+bool thread_kernel_is_branched(const struct thread_kernel *k)
 {
-    return k->is_copied;
-}
-
-int thread_kernel_adopt_copy(struct thread_kernel *k, const char *path, const char *copy,
-                             struct err *err)
-{
-    char *unsynced = strdup(copy);
-    int r = unsynced ? thread_kernel_adopt(k, path, err) :
-                       err_set(err, ERR_NO_MEMORY, "out of memory");
-    if (r < 0)
-        free(unsynced);
-    else
-        k->unsynced = unsynced;
-    return r;
-}
-
-void thread_kernel_settle_copy(struct thread_kernel *k)
-{
-    auto_free char *unsynced = TAKE_PTR(k->unsynced);
-    if (unsynced && k->image && k->env.sleep->settle)
-        k->env.sleep->settle(unsynced, k->image, k->is_retired, k->unsaved_ms != 0);
+    return k->is_branched;
 }
 
 int64_t thread_kernel_unsaved_ms(const struct thread_kernel *k)

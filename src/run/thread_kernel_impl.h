@@ -25,9 +25,10 @@ struct thread_kernel {
     char *image;        /* the file it is when it is cold, or was */
     bool is_retired;    /* … and a kernel was made from it */
     bool stays;         /* … when its image is written */
-    char *unsynced;     /* the file it was copied to from another kernel, not yet its image */
-    char *copy;         /* the file it is being copied to for another kernel */
-    bool is_copied;     /* … and the last one was written */
+    struct thread_kernel *branch; /* that is to go on as this one is, while that is begun */
+    struct thread_kernel *source; /* … the other way round */
+    bool is_branching;  /* what it writes is for a branch */
+    bool is_branched;   /* … which got it, the last time */
     int64_t unsaved_ms; /* when code ran first that is in no image; 0: none did */
     bool variables;     /* Python ran in it */
     const char *loss;   /* why variables went away, until it is told */

@@ -69,13 +69,6 @@ static void discard(const char *path)
     imaged(path);
 }
 
-static void settle(const char *file, const char *path, bool is_retired, bool is_outdated)
-{
-    char retired[RETIRED_SIZE];
-    retired_path(path, is_outdated ? USED : SAME, retired);
-    (void)rename(file, is_retired ? retired : path);
-}
-
 bool thread_sleep_recover(const char *path, bool *ret_is_old)
 {
     char same[RETIRED_SIZE], used[RETIRED_SIZE];
@@ -96,8 +89,7 @@ static const struct kernel_sleep_ops imaging = { .freeze = lease_freeze,
                                                  .outdate = outdate,
                                                  .imaged = imaged,
                                                  .discard = discard,
-                                                 .copy = lease_copy,
-                                                 .settle = settle };
+                                                 .branch = lease_branch };
 
 const struct kernel_sleep_ops *thread_sleep_ops(const struct executor *ex)
 {

@@ -33,7 +33,7 @@ enum provider_cap {
     PROVIDER_USAGE = 1 << 1,
     PROVIDER_LIMIT = 1 << 2,  /* limit() changes the limits of a kernel that waits in the pool */
     PROVIDER_FREEZE = 1 << 3, /* freeze() and thaw() */
-    PROVIDER_IMAGE = 1 << 4,  /* image() and restore() */
+    PROVIDER_IMAGE = 1 << 4,  /* image(), restore() and branch() */
     PROVIDER_DISK = 1 << 6,   /* what is written to a writable mount is on this host's disk */
     /* kernels write to directories of this host: a mount may be writable */
     PROVIDER_SHARED_FILES = 1 << 5,
@@ -183,14 +183,19 @@ struct provider_ops {
     /*
      * The next request that is sent takes a pipe along. What the kernel writes to it goes into a
      * new file at `path`, at most max_bytes; done comes when the pipe is closed and the file is
-     * complete, and with `lasting` also synced.
+     * complete and synced.
      */
-    void (*image)(struct kernel_link *l, const char *path, int64_t max_bytes, bool lasting,
-                  link_done_fn done, void *arg);
+    void (*image)(struct kernel_link *l, const char *path, int64_t max_bytes, link_done_fn done,
+                  void *arg);
     /* Before image(): makes what images share. What goes wrong there makes images larger only. */
     void (*prepare_image)(struct kernel_link *l, link_done_fn done, void *arg);
     /* Before start(): the kernel becomes what the file holds. */
     int (*restore)(struct kernel_link *l, const char *path, struct err *err);
+    /*
+     * The same with a kernel that lives: the next request that is sent to `from` takes a pipe along,
+     * whose other end goes with the start of `to`. After prepare_image() of `from`.
+     */
+    int (*branch)(struct kernel_link *from, struct kernel_link *to, struct err *err);
     /* It did not: it is a new kernel that has read the portable form in the file. */
     void (*was_ported)(struct kernel_link *l);
     /*

@@ -148,7 +148,7 @@ int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, st
                             .ops = ops,
                             .limits = start->limits,
                             .timer = timer,
-                            .has_image = start->image != NULL,
+                            .has_image = start->image || start->source,
                             .freed = start->freed,
                             .freed_arg = start->freed_arg };
     inbox_init(&sb->inbox);
@@ -162,6 +162,8 @@ int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, st
                 ops->restore(link, start->image, err) :
                 err_set(err, ERR_UNAVAILABLE, "the sandbox provider '%s' reads no images",
                         ops->name);
+    if (r == 0 && start->source)
+        r = ops->branch(start->source, link, err);
     if (r == 0)
         r = ops->start(link, message, start->mounts, start->n_mounts, err);
     if (r < 0) {

@@ -95,6 +95,7 @@ struct sandbox_spec {
     size_t n_files;
     struct sandbox_limits limits;
     const char *image; /* a file of lease_image(): the sandbox goes on as it was; NULL: a new one */
+    struct lease *from; /* of lease_branch(): goes on as that is; NULL: a new one */
     /*
      * Of the policy `restricted`, instead of the server's; "=a,b": these modules alone. NULL: the
      * server's.

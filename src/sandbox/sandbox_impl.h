@@ -19,6 +19,7 @@ struct sandbox_start {
     struct sandbox_limits limits;
     int threads;
     const char *image; /* what the kernel becomes; NULL: a new one */
+    struct kernel_link *source; /* … or a living one */
     /* As of struct sandbox_spec. */
     const char *python_allowed, *python_blocked;
     bool agent, debugging;

@@ -214,6 +214,9 @@ static const struct wire_field image_fields[] = {
     { "portable", WIRE_BOOL, .optional = true, .doc = "write files and pickled variables instead" },
     { "companion", WIRE_BOOL, .optional = true,
       .doc = "write pickled variables behind the image, for kernels that cannot become it" },
+    { "live", WIRE_BOOL, .optional = true,
+      .doc = "the pipe leads to a kernel that becomes this one now; what cannot be an image is "
+             "written in the portable form" },
 };
 
 static const struct wire_field display_fields[] = {

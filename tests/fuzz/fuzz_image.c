@@ -129,7 +129,7 @@ static void try_records(const uint8_t *data, size_t size)
     uint64_t at = 0;
     check_refusal(archive_skip(fd, &at, &err), &err);
     err = (struct err)ERR_INIT;
-    (void)image_is_portable(fd);
+    (void)image_is_portable(image_magic(fd));
     check_refusal(image_find_companion(fd, 0, &err), &err);
 }
 

@@ -758,7 +758,7 @@ def test_server_is_killed_in_mid_fork(tmp_path):
         answer = execute(server, thread, "next(numbers)")  # as it was put aside last, or as the fork's image has it
         assert (answer["result"]["rows"], answer.get("state_lost", False)) in (([[1]], True), ([[2]], False)), answer
         answer = execute(server, branch, "'kept' in globals()")
-        assert answer["result"]["rows"] == [[False]] and "ended while the thread was forked" in answer["state_lost_reason"], answer
+        assert answer["result"]["rows"] == [[False]] and "before the thread that was forked had an image" in answer["state_lost_reason"], answer
         for who in server.get("/threads").json["threads"]:
             assert execute(server, who, "1")["result"]["rows"] == [[1]]
             server.delete(f"/thread/{who}")

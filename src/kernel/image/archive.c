@@ -245,18 +245,25 @@ int image_write_portable(int fd, struct err *err)
     return r < 0 ? r : archive_write(fd, &at, err);
 }
 
-bool image_is_portable(int fd)
+uint64_t image_magic(int fd)
 {
     uint64_t magic = 0;
+    struct err ignored = ERR_INIT;
     off_t at = lseek(fd, 0, SEEK_CUR);
-    return at >= 0 && pread(fd, &magic, sizeof(magic), at) == (ssize_t)sizeof(magic) &&
-           magic == PORTABLE_MAGIC;
+    if (at < 0)
+        return image_read(fd, &magic, sizeof(magic), &ignored) < 0 ? 0 : magic;
+    return pread(fd, &magic, sizeof(magic), at) == (ssize_t)sizeof(magic) ? magic : 0;
+}
+
+bool image_is_portable(uint64_t magic)
+{
+    return magic == PORTABLE_MAGIC;
 }
 
 int image_read_portable(int fd, struct err *err)
 {
     uint64_t at = sizeof(uint64_t);
-    if (lseek(fd, sizeof(uint64_t), SEEK_CUR) < 0)
+    if (lseek(fd, sizeof(uint64_t), SEEK_CUR) < 0 && errno != ESPIPE)
         return err_errno(err, ERR_IO, errno, "reading the image");
     return archive_read(fd, &at, err);
 }

@@ -62,6 +62,27 @@ static inline __attribute__((always_inline)) bool base_differs(const struct imag
     return c->change < changes->n && changes->runs[c->change].from <= at;
 }
 
+/*
+ * Up to where the base has every page as the zygote has it, from one on that base_page() and
+ * base_differs() were asked for last and that is such a page.
+ */
+static inline __attribute__((always_inline)) uint64_t base_same_until(
+    const struct base *b, const struct image_changes *changes, const struct base_cursor *c)
+{
+    uint64_t end = b->runs[c->run].from + b->runs[c->run].pages * IMAGE_PAGE;
+    uint64_t change = c->change < changes->n ? changes->runs[c->change].from : end;
+    return change < end ? change : end;
+}
+
+/* How many pages of the first n are there and shared, by their entries. */
+static inline __attribute__((always_inline)) size_t pages_shared(const uint64_t *entries, size_t n)
+{
+    size_t i = 0;
+    while (i < n && (entries[i] & (PM_PRESENT | PM_EXCLUSIVE | PM_FILE)) == PM_PRESENT)
+        i++;
+    return i;
+}
+
 /* Before this address the base has no page that base_page() was not asked for. */
 static inline __attribute__((always_inline)) uint64_t base_next(const struct base *b,
                                                                 const struct base_cursor *c)
@@ -78,11 +99,20 @@ static inline __attribute__((always_inline)) bool page_is_zero(const void *page)
     return true;
 }
 
+#define PAGE_BLOCK 64 /* bytes that are compared at a time */
+
+static inline __attribute__((always_inline)) bool blocks_are_equal(const void *x, const void *y)
+{
+    typedef uint64_t __attribute__((vector_size(16), may_alias)) pair;
+    const pair *a = x, *b = y;
+    pair differ = (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]);
+    return (differ[0] | differ[1]) == 0;
+}
+
 static inline __attribute__((always_inline)) bool pages_are_equal(const void *x, const void *y)
 {
-    const checksum_word *a = x, *b = y;
-    for (size_t i = 0; i < IMAGE_PAGE / sizeof(*a); i += 4)
-        if ((a[i] ^ b[i]) | (a[i + 1] ^ b[i + 1]) | (a[i + 2] ^ b[i + 2]) | (a[i + 3] ^ b[i + 3]))
+    for (size_t i = 0; i < IMAGE_PAGE; i += PAGE_BLOCK)
+        if (!blocks_are_equal((const char *)x + i, (const char *)y + i))
             return false;
     return true;
 }

@@ -32,13 +32,16 @@ struct image_hooks {
      */
     void (*found)(void *arg, int64_t bytes);
     void *arg; /* in a frame of the caller: it is not in the image as found() leaves it */
+    /* The other end of the pipe is a kernel that becomes this one now: there are no checksums. */
+    bool is_live;
 };
 
 /*
  * Writes this process to `fd`, a pipe: what differs from the base in the file base_fd, or
  * everything if that is negative. IMAGE_RESTORED in the process that was made from it, after
  * hooks->carry() has been called. CONFLICT names what cannot be kept: a thread, a socket, a child.
- * IO when the other end of the pipe is gone. After an error the process goes on as it was.
+ * IO when the other end of the pipe is gone. After an error the process goes on as it was; then
+ * *ret_bytes is 0, or what its files took, and nothing behind them was written.
  */
 int image_save(int fd, int base_fd, const struct image_hooks *hooks, int64_t *ret_bytes,
                struct err *err);
@@ -48,10 +51,12 @@ struct image_source {
     int base_fd;    /* negative: the image needs none */
     bool is_base;   /* this process was forked from the one that the base is of */
     bool is_zygote; /* the image is the one behind its base */
+    uint64_t magic; /* of image_magic() */
+    bool follows;   /* set: there is no image behind its files, but the portable form */
 };
 
 /*
- * Becomes the process in the file. Returns only if that cannot be: VALIDATION for a damaged
+ * Becomes the process in the file, or in the pipe that a kernel writes itself to (is_live). Returns only if that cannot be: VALIDATION for a damaged
  * file, CONFLICT for one of another program or machine. Then the image's own files are there,
  * unless it is damaged, all descriptors above 3 are closed, and source->fd is another one.
  */
@@ -62,7 +67,9 @@ int image_restore(struct image_source *source, const void *carried, size_t len, 
  * caller writes. A new kernel reads the files and then the rest.
  */
 int image_write_portable(int fd, struct err *err);
-bool image_is_portable(int fd);
+/* The first word: of a pipe it is taken, as those expect that read on. 0: there is none. */
+uint64_t image_magic(int fd);
+bool image_is_portable(uint64_t magic);
 int image_read_portable(int fd, struct err *err);
 
 /*

@@ -29,6 +29,7 @@
 #define PIECES 512   /* of one preadv() */
 #define HIGH_FD 200
 #define HIGH_FDS 4      /* below the limit of open files, where that is lower */
+#define LAYOUT_AT (64ull << 20) /* in the room: the largest tables end before it */
 #define EXIT_DAMAGED 86 /* what was read is not what was written */
 #define EXIT_LAYOUT 87  /* Linux refused a mapping */
 
@@ -41,6 +42,9 @@ struct plan {
     struct image_map *now; /* the mappings of this process */
     size_t n_now;
     int fd;
+    bool is_stream;    /* fd is a pipe, which a living kernel writes to */
+    uint64_t magic;    /* … and this was its first word */
+    bool follows;      /* … and instead of an image, the portable form follows */
     uint64_t pages_at; /* where the file has its first page */
     bool may_map;      /* the file */
     int base_fd, pagemap;
@@ -58,6 +62,15 @@ struct plan {
     char stack[STACK_BYTES];
     char bytes[];
 };
+
+_Static_assert(sizeof(struct plan) + sizeof(struct image_head) +
+                       IMAGE_MAPS_MAX * sizeof(struct image_map) +
+                       (IMAGE_RUNS_MAX + IMAGE_LONGS_MAX + IMAGE_DROPS_MAX) *
+                           sizeof(struct image_run) +
+                       IMAGE_PATCHES_MAX * sizeof(struct image_patch) +
+                       IMAGE_FDS_MAX * sizeof(struct image_fd) + IMAGE_NAMES_MAX <=
+                   LAYOUT_AT,
+               "the tables reach into the layout");
 
 #define OTHER(...) err_set(err, ERR_CONFLICT, __VA_ARGS__)
 
@@ -250,7 +263,13 @@ static inline __attribute__((always_inline)) uint64_t settle_some(struct plan *p
         const void *want = base_page(&p->base, &s->base, at);
         said = said > at ? said : next_said(s, at);
         if (no_zeros && want && at < said && is_zygotes(p, at, e, &s->base)) {
+            uint64_t end = base_same_until(&p->base, &p->changes, &s->base);
+            end = said < end ? said : end;
+            uint64_t left = (end - at) / IMAGE_PAGE;
+            uint64_t more = pages_shared(p->entries + k, left < n - k ? left : n - k) - 1;
             forget(&gone, at);
+            k += more;
+            at += more * IMAGE_PAGE;
             continue;
         }
         bool follows = has_page(&s->run, at) || has_page(&s->far, at);
@@ -376,6 +395,43 @@ static inline __attribute__((always_inline)) size_t read_some(struct plan *p, si
     return first + n;
 }
 
+static inline __attribute__((always_inline)) void read_stream(const struct plan *p, char *to,
+                                                              uint64_t len)
+{
+    for (uint64_t got = 0; got < len;) {
+        long n = call(SYS_read, p->fd, (long)(to + got), (long)(len - got), 0, 0, 0);
+        if (n <= 0 && n != -EINTR)
+            die(EXIT_DAMAGED);
+        got += n > 0 ? (uint64_t)n : 0;
+    }
+}
+
+/* All pages in their order, as the writer lays them out. They have no checksums. */
+static BARE void stream_pages(struct plan *p)
+{
+    const struct image_tables *t = &p->t;
+    size_t map = 0;
+    for (size_t i = 0; i < t->head->n_runs; i++) {
+        const struct image_run *r = &t->runs[i];
+        uint64_t len = r->pages * IMAGE_PAGE;
+        bool aside = image_is_near(r, t->head->thread_pointer);
+        if (aside && len > sizeof(p->bounce))
+            die(EXIT_DAMAGED);
+        read_stream(p, aside ? p->bounce : (char *)r->from, len);
+        if (aside)
+            copy((char *)r->from, p->bounce, len);
+    }
+    for (size_t i = 0; i < t->head->n_longs; i++) {
+        const struct image_run *r = &t->longs[i];
+        while (t->maps[map].to <= r->from)
+            map++;
+        open_map(p, map);
+        call(SYS_madvise, (long)r->from, (long)(r->pages * IMAGE_PAGE), MADV_POPULATE_WRITE, 0, 0,
+             0); /* fewer faults; without it there are more */
+        read_stream(p, (char *)r->from, r->pages * IMAGE_PAGE);
+    }
+}
+
 /* What Linux itself writes to (image_is_near) is checked before it is put there. */
 static BARE void read_pages(struct plan *p)
 {
@@ -455,7 +511,10 @@ static BARE __attribute__((noreturn)) void become(struct plan *p)
     map_missing(p);
     settle(p);
     grow_stack(p);
-    read_pages(p);
+    if (p->is_stream)
+        stream_pages(p);
+    else
+        read_pages(p);
     patch_pages(p);
     protect(p);
     for (int sig = 1; sig <= IMAGE_SIGNALS; sig++)
@@ -480,14 +539,20 @@ __attribute__((naked, noreturn)) static void on_stack(
 
 /* ---- the first half ---- */
 
-/* Whether all of m is mapped now as the image has it. */
-static bool is_mapped(const struct plan *p, const struct image_map *m)
+/* The first mapping of this process that ends behind an address, by rising addresses. */
+static size_t find_now(const struct plan *p, size_t from, uint64_t at)
+{
+    while (from < p->n_now && p->now[from].to <= at)
+        from++;
+    return from;
+}
+
+/* Whether all of m is mapped now as the image has it. `first` is the mapping at its begin. */
+static bool is_mapped(const struct plan *p, const struct image_map *m, size_t first)
 {
     uint64_t at = m->from;
-    for (size_t i = 0; i < p->n_now && at < m->to; i++) {
+    for (size_t i = first; i < p->n_now && at < m->to; i++) {
         const struct image_map *now = &p->now[i];
-        if (now->to <= at)
-            continue;
         if (now->from > at || !is_same(now, m))
             return false;
         at = now->to;
@@ -508,11 +573,10 @@ static bool has_build_id(const void *page)
  */
 static void accept_same_builds(struct plan *p)
 {
+    size_t k = 0;
     for (size_t i = 0; i < p->t.head->n_maps; i++) {
         const struct image_map m = p->t.maps[i];
-        size_t k = 0;
-        while (k < p->n_now && p->now[k].from < m.from)
-            k++;
+        k = find_now(p, k, m.from);
         const struct image_map *now = k < p->n_now ? &p->now[k] : NULL;
         if (m.kind != IMAGE_FILE || !m.first || !now || now->from != m.from ||
             now->kind != IMAGE_FILE || now->is_shared || now->offset != 0 ||
@@ -530,11 +594,12 @@ static void accept_same_builds(struct plan *p)
 }
 
 /* A file that must be mapped anew has to be the one that it was. */
-static int check_file(const struct plan *p, const struct image_map *m, struct err *err)
+static int check_file(const struct plan *p, const struct image_map *m, size_t first,
+                      struct err *err)
 {
     const char *name = p->t.names + m->name;
     struct stat st;
-    if (is_mapped(p, m)) {
+    if (is_mapped(p, m, first)) {
         if (m->first && checksum(1, (const void *)m->from, IMAGE_PAGE) != m->first)
             return OTHER("the image is of another version of '%s'", name);
         return 0;
@@ -569,20 +634,22 @@ static void compare_protection(struct plan *p)
 static int check_layout(const struct plan *p, struct err *err)
 {
     uint64_t pointer;
+    size_t first = 0;
     int r = 0;
     __asm__("movq %%fs:0, %0" : "=r"(pointer));
     if (pointer != p->t.head->thread_pointer)
         return OTHER("the image is of a kernel with another layout");
     for (size_t i = 0; i < p->t.head->n_maps && r == 0; i++) {
         const struct image_map *m = &p->t.maps[i];
-        bool found = false;
-        for (size_t k = 0; k < p->n_now; k++)
-            found = found || (p->now[k].kind == m->kind && p->now[k].to == m->to &&
-                              (m->kind == IMAGE_STACK || p->now[k].from == m->from));
+        size_t last = first = find_now(p, first, m->from);
+        while (last < p->n_now && p->now[last].to < m->to)
+            last++;
+        bool found = last < p->n_now && p->now[last].kind == m->kind && p->now[last].to == m->to &&
+                     (m->kind == IMAGE_STACK || p->now[last].from == m->from);
         if ((m->kind == IMAGE_SYSTEM || m->kind == IMAGE_STACK) && !found)
             return OTHER("the image is of a kernel with another layout");
         if (m->kind == IMAGE_FILE)
-            r = check_file(p, m, err);
+            r = check_file(p, m, first, err);
     }
     return r;
 }
@@ -633,14 +700,34 @@ static int open_fds(struct plan *p, struct err *err)
     return r;
 }
 
-/* Reads head and tables behind what `at` bytes of the file have been taken of. */
+/* Goes on at the next page, `at` bytes from the begin. */
+static int skip_padding(const struct plan *p, uint64_t at, struct err *err)
+{
+    char padding[IMAGE_PAGE];
+    if (p->is_stream)
+        return image_read(p->fd, padding, (size_t)(image_pad(at) - at), err);
+    return lseek(p->fd, (off_t)image_pad(at), SEEK_SET) >= 0 ?
+               0 :
+               err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
+}
+
+/*
+ * Reads head and tables behind what `at` bytes of the file have been taken of. A pipe is read up to
+ * its first page.
+ */
 static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *err)
 {
     uint64_t from = image_pad(at);
     struct image_head head;
-    if (lseek(p->fd, (off_t)from, SEEK_SET) < 0 || size < from)
-        return err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
-    int r = image_read(p->fd, &head, sizeof(head), err);
+    int r = skip_padding(p, at, err);
+    if (r == 0)
+        r = image_read(p->fd, &head.magic, sizeof(head.magic), err);
+    p->follows = r == 0 && p->is_stream && head.magic == COMPANION_MAGIC;
+    if (p->follows)
+        return OTHER("the kernel that was to be copied cannot be an image");
+    if (r == 0)
+        r = image_read(p->fd, (char *)&head + sizeof(head.magic),
+                       sizeof(head) - sizeof(head.magic), err);
     if (r < 0)
         return r;
     if (head.magic != IMAGE_MAGIC || !image_sizes_are_good(&head))
@@ -653,10 +740,11 @@ static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *e
     if (r < 0)
         return r;
     uint64_t pages = image_pad(from + len);
+    if (p->is_stream)
+        return skip_padding(p, from + len, err);
     if (size < pages + p->t.head->n_pages * IMAGE_PAGE + 8 * (1 + p->t.head->n_longs))
         return err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
     p->pages_at = pages;
-    p->now = (struct image_map *)(void *)(p->bytes + image_pad(len));
     return 0;
 }
 
@@ -680,26 +768,43 @@ static void prepare_mapping(struct plan *p)
 {
     char link[64], path[8];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", p->fd);
-    p->may_map = readlink(link, path, sizeof(path)) == 1 && path[0] == '/' &&
+    p->may_map = !p->is_stream && readlink(link, path, sizeof(path)) == 1 && path[0] == '/' &&
                  mmap((void *)IMAGE_PROBE_AT, IMAGE_PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, p->fd,
                       0) != MAP_FAILED;
+}
+
+static void note_mapped(struct plan *p)
+{
     p->carried.mapped.n = p->may_map ? p->t.head->n_longs : 0;
     memcpy(p->carried.mapped.runs, p->t.longs,
            p->carried.mapped.n * sizeof(p->carried.mapped.runs[0]));
 }
 
+/* The mappings of this process, behind the largest tables that an image may have. */
+static int read_layout(struct plan *p, char **ret_names, struct err *err)
+{
+    char *names = (char *)IMAGE_ROOM_AT + LAYOUT_AT + IMAGE_MAPS_MAX * sizeof(p->now[0]);
+    size_t names_len = 0;
+    *ret_names = names;
+    p->now = (struct image_map *)(IMAGE_ROOM_AT + LAYOUT_AT);
+    prepare_mapping(p);
+    return layout_read(&p->reader, p->now, IMAGE_MAPS_MAX, &p->n_now, names, IMAGE_NAMES_MAX,
+                       &names_len, &p->carried.mapped, err);
+}
+
 static int prepare(struct plan *p, struct err *err)
 {
-    struct image_mark mark;
-    char system[sizeof(mark.system)];
+    struct image_mark mark = { .magic = p->magic };
+    char system[sizeof(mark.system)], *names;
     struct stat st;
     off_t begin = lseek(p->fd, 0, SEEK_CUR);
-    uint64_t at = (uint64_t)begin + sizeof(mark);
+    size_t taken = p->is_stream ? sizeof(mark.magic) : 0;
+    uint64_t at = (p->is_stream ? 0 : (uint64_t)begin) + sizeof(mark);
     if (getpid() != 1 && !p->is_zygote)
         return OTHER("a kernel without a process namespace of its own");
-    if (begin < 0 || fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode))
+    if (fstat(p->fd, &st) < 0 || !(p->is_stream || (begin >= 0 && S_ISREG(st.st_mode))))
         return err_set(err, ERR_VALIDATION, "the image is no file");
-    int r = image_read(p->fd, &mark, sizeof(mark), err);
+    int r = image_read(p->fd, (char *)&mark + taken, sizeof(mark) - taken, err);
     if (r == 0 && mark.magic != IMAGE_MAGIC)
         r = err_set(err, ERR_VALIDATION, "the image is damaged: it has no mark");
     if (r == 0)
@@ -708,32 +813,28 @@ static int prepare(struct plan *p, struct err *err)
     if (r == 0 && memcmp(system, mark.system, sizeof(system)) != 0)
         r = OTHER("the image is of another machine or another version of Linux");
     if (r == 0)
+        r = read_layout(p, &names, err); /* while a living kernel still finds its pages */
+    if (r == 0)
         r = read_tables(p, at, (uint64_t)st.st_size, err);
     if (r == 0)
         r = open_base(p, err);
     if (r < 0)
         return r;
+    note_mapped(p);
     if (chdir(p->t.names + p->t.head->cwd) < 0)
         return err_errno(err, ERR_CONFLICT, errno, "the working directory");
     umask(p->t.head->umask & 0777);
     r = open_fds(p, err);
     if (r < 0)
         return r;
-    char *names = (char *)(p->now + IMAGE_MAPS_MAX);
-    size_t names_len = 0;
-    prepare_mapping(p);
-    r = layout_read(&p->reader, p->now, IMAGE_MAPS_MAX, &p->n_now, names, IMAGE_NAMES_MAX,
-                    &names_len, &p->carried.mapped, err);
     struct image_map *heap = NULL; /* the last piece of it */
-    for (size_t i = 0; i < p->n_now && r == 0; i++)
+    for (size_t i = 0; i < p->n_now; i++)
         if (str_eq(names + p->now[i].name, "[heap]"))
             heap = &p->now[i];
     if (heap)
         heap->to = MAX_OF(image_pad(p->t.head->brk), heap->from); /* as become() makes it first */
-    if (r == 0)
-        accept_same_builds(p);
-    if (r == 0)
-        r = check_layout(p, err);
+    accept_same_builds(p);
+    r = check_layout(p, err);
     if (r == 0)
         compare_protection(p);
     return r;
@@ -746,6 +847,8 @@ int image_restore(struct image_source *source, const void *carried, size_t len, 
     if (p != (void *)IMAGE_ROOM_AT)
         return err_set(err, ERR_CONFLICT, "memory at the address that is reserved for images");
     p->fd = source->fd;
+    p->is_stream = lseek(p->fd, 0, SEEK_CUR) < 0;
+    p->magic = source->magic;
     p->spare = dup(source->fd);
     p->base_fd = source->base_fd;
     p->is_base = source->is_base;
@@ -761,6 +864,7 @@ int image_restore(struct image_source *source, const void *carried, size_t len, 
         const int keep[] = { 3, p->spare };
         struct err ignored = ERR_INIT;
         source->fd = p->spare;
+        source->follows = p->follows;
         (void)fd_close_all_but(3, keep, ARRAY_SIZE(keep), &ignored);
         munmap(p, IMAGE_ROOM_BYTES);
         base_unmap();

@@ -41,9 +41,8 @@ struct room {
     struct base base;
     uint64_t checks[1 + IMAGE_LONGS_MAX];
     char bounce[BOUNCE_BYTES];
+    bool is_live;
     int64_t bytes;
-    struct err err;
-    int result;
 };
 
 _Static_assert(sizeof(struct room) < IMAGE_ROOM_BYTES, "the room is too small");
@@ -207,12 +206,17 @@ static bool add_patches(struct room *room, uint64_t at, const void *base)
 {
     const checksum_word *now = (const void *)at, *was = base;
     size_t n = room->head.n_patches, max = MIN_OF(n + IMAGE_PATCH_WORDS, IMAGE_PATCHES_MAX);
-    for (size_t i = 0; i < IMAGE_PAGE / sizeof(*now); i++) {
-        if (now[i] == was[i])
+    const size_t words = PAGE_BLOCK / sizeof(*now);
+    for (size_t block = 0; block < IMAGE_PAGE / sizeof(*now); block += words) {
+        if (blocks_are_equal(now + block, was + block))
             continue;
-        if (n == max)
-            return false;
-        room->patches[n++] = (struct image_patch){ at + i * sizeof(*now), now[i] };
+        for (size_t i = block; i < block + words; i++) {
+            if (now[i] == was[i])
+                continue;
+            if (n == max)
+                return false;
+            room->patches[n++] = (struct image_patch){ at + i * sizeof(*now), now[i] };
+        }
     }
     room->head.n_patches = n;
     return true;
@@ -278,6 +282,21 @@ static int drop_gap(struct room *room, const struct image_map *m, uint64_t at, u
     return r;
 }
 
+/*
+ * How many pages from this one on, which is in the base, are the zygote's own, as the base has
+ * them: nothing of them is in the image. Most pages are, and this is quicker than looking at each.
+ */
+static size_t count_shared(const struct room *room, const struct image_map *m, uint64_t at,
+                           const struct pagemap_range *range, const struct base_cursor *cursor)
+{
+    const struct pagemap_walk *w = &room->walk;
+    if (m->kind != IMAGE_FILE && (w->is_blind || (range->categories & PAGE_ZERO)))
+        return 0;
+    uint64_t end = base_same_until(&room->base, image_changes(), cursor);
+    end = MIN_OF(end, MIN_OF(range->to, w->to));
+    return pages_shared(&w->entries[(at - w->from) / IMAGE_PAGE], (end - at) / IMAGE_PAGE);
+}
+
 /* is_image: the pages are those of the image that the process was made from. */
 static int look_at_range(struct room *room, const struct image_map *m,
                          const struct pagemap_range *range, bool is_image,
@@ -290,10 +309,17 @@ static int look_at_range(struct room *room, const struct image_map *m,
         if (!is_image && !pagemap_walk_entry(&room->walk, range, at, &e))
             return err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
         const void *base = base_page(&room->base, cursor, at);
+        bool differs = base_differs(changes, cursor, at);
+        size_t shared = base && !is_image && !differs ? count_shared(room, m, at, range, cursor) :
+                                                        0;
+        if (shared > 0) {
+            at += (shared - 1) * IMAGE_PAGE;
+            continue;
+        }
         if (e & PM_EXCLUSIVE)
             __builtin_prefetch((const char *)at + IMAGE_PREFETCH * IMAGE_PAGE);
         if ((e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE))
-            r = look_at_page(room, m, at, e, range, base, base_differs(changes, cursor, at), err);
+            r = look_at_page(room, m, at, e, range, base, differs, err);
         else if (base)
             r = add_drop(room, m, at, err);
     }
@@ -406,7 +432,8 @@ static int write_short(struct room *room, const struct image_run *runs, int fd, 
             used = 0;
         }
         memcpy(room->bounce + used, (const void *)runs[i].from, len);
-        room->checks[0] = checksum(room->checks[0], room->bounce + used, len);
+        if (!room->is_live)
+            room->checks[0] = checksum(room->checks[0], room->bounce + used, len);
         used += len;
     }
     return r < 0 ? r : image_write(fd, room->bounce, used, err);
@@ -423,10 +450,11 @@ static int write_pages(struct room *room, int fd, uint64_t *at, struct err *err)
     int r = write_short(room, runs, fd, err);
     for (size_t i = 0; i < h->n_longs && r == 0; i++) {
         size_t len = longs[i].pages * IMAGE_PAGE;
-        room->checks[1 + i] = checksum(0, (const void *)longs[i].from, len);
+        if (!room->is_live)
+            room->checks[1 + i] = checksum(0, (const void *)longs[i].from, len);
         r = image_write(fd, (const void *)longs[i].from, len, err);
     }
-    size_t len = (1 + h->n_longs) * sizeof(room->checks[0]);
+    size_t len = room->is_live ? 0 : (1 + h->n_longs) * sizeof(room->checks[0]);
     *at += h->n_pages * IMAGE_PAGE + len;
     return r < 0 ? r : image_write(fd, room->checks, len, err);
 }
@@ -446,6 +474,7 @@ static int write_image(struct room *room, int fd, int base_fd, const struct imag
         r = keep_fds(room, fd, base_fd, err);
     if (r == 0)
         r = keep_process(room, err);
+    room->is_live = hooks && hooks->is_live;
     if (r == 0)
         r = image_write(fd, &mark, sizeof(mark), err);
     if (r == 0)
@@ -454,6 +483,7 @@ static int write_image(struct room *room, int fd, int base_fd, const struct imag
         r = write_padding(fd, &at, err);
     if (r < 0)
         return r;
+    room->bytes = (int64_t)at;
     /* From here on nothing is allocated, and nothing above this frame changes. */
     if (save_context(&((struct room *)IMAGE_ROOM_AT)->head.context) != 0)
         return 1;
@@ -484,6 +514,7 @@ static int open_room(struct err *err)
 int image_save(int fd, int base_fd, const struct image_hooks *hooks, int64_t *ret_bytes,
                struct err *err)
 {
+    *ret_bytes = 0;
     int r = check_alone(err);
     if (r == 0)
         r = open_room(err);
@@ -495,7 +526,7 @@ int image_save(int fd, int base_fd, const struct image_hooks *hooks, int64_t *re
         image_note_mapped(&carried->mapped);
         hooks->carry(carried->bytes, carried->len);
     }
-    *ret_bytes = r == 0 ? ((struct room *)IMAGE_ROOM_AT)->bytes : 0;
+    *ret_bytes = r <= 0 ? ((struct room *)IMAGE_ROOM_AT)->bytes : 0;
     munmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES);
     base_unmap();
     return r < 0 ? r : r == 0 ? IMAGE_SAVED : IMAGE_RESTORED;

@@ -24,7 +24,6 @@ struct image_writer {
     int pipe, file;
     struct seal seal; /* not begun: as the kernel writes it */
     int64_t max_bytes;
-    bool lasting;
     link_done_fn done;
     void *arg;
     struct err err;
@@ -53,13 +52,13 @@ static void write_work(uv_work_t *work)
                         (long long)w->max_bytes);
         if (r == 0)
             r = write_piece(w, piece, n, sealed);
-        if (r == 0 && w->lasting) /* less to wait for at the end; ignored where it cannot be */
+        if (r == 0) /* less to wait for at the end; ignored where it cannot be */
             (void)sync_file_range(w->file, 0, 0, SYNC_FILE_RANGE_WRITE);
         if (n < IMAGE_PIECE_BYTES)
             break;
     }
     close(TAKE_FD(w->pipe)); /* a kernel that still writes is told */
-    if (!w->err.code && w->lasting && fdatasync(w->file) < 0)
+    if (!w->err.code && fdatasync(w->file) < 0)
         err_errno(&w->err, ERR_IO, errno, "writing an image");
 }
 
@@ -77,8 +76,8 @@ static void write_done(uv_work_t *work, int status)
 }
 
 static int image_writer_begin(const struct local *p, int pipe, const char *path,
-                              const char *base_id, int64_t max_bytes, bool lasting,
-                              link_done_fn done, void *arg, struct err *err)
+                              const char *base_id, int64_t max_bytes, link_done_fn done, void *arg,
+                              struct err *err)
 {
     struct image_writer *w = calloc(1, sizeof(*w));
     struct seal seal;
@@ -98,7 +97,6 @@ static int image_writer_begin(const struct local *p, int pipe, const char *path,
                                 .file = file,
                                 .seal = seal,
                                 .max_bytes = max_bytes,
-                                .lasting = lasting,
                                 .done = done,
                                 .arg = arg,
                                 .err = ERR_INIT };
@@ -200,8 +198,8 @@ void local_prepare_image(struct kernel_link *link, link_done_fn done, void *arg)
         abort(); /* only without a callback */
 }
 
-void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, bool lasting,
-                 link_done_fn done, void *arg)
+void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, link_done_fn done,
+                 void *arg)
 {
     struct local_link *l = of(link);
     struct err *err = &l->settle_err;
@@ -213,7 +211,7 @@ void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, 
     if (r == 0) {
         (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
         pass_base(l);
-        r = image_writer_begin(provider_of(l), ends[0], path, l->base_id, max_bytes, lasting,
+        r = image_writer_begin(provider_of(l), ends[0], path, l->base_id, max_bytes,
                                on_written, l, err);
         if (r < 0) {
             close(ends[0]);
@@ -266,6 +264,27 @@ int local_restore(struct kernel_link *link, const char *path, struct err *err)
     else
         seal_end(&seal);
     return r;
+}
+
+int local_branch(struct kernel_link *from, struct kernel_link *to, struct err *err)
+{
+    struct local_link *f = of(from), *t = of(to);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_errno(err, ERR_IO, errno, "making a pipe");
+    (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
+    pass_base(f);
+    if (f->passed >= 0)
+        close(f->passed);
+    f->passed = ends[1];
+    if (t->image >= 0)
+        close(t->image);
+    if (t->image_base >= 0)
+        close(t->image_base);
+    t->image = ends[0];
+    memcpy(t->base_id, f->base_id, sizeof(t->base_id));
+    t->image_base = f->base_id[0] ? open_base(provider_of(f), f->base_id) : -1;
+    return 0;
 }
 
 /* Its memory is that of its own zygote, whatever the file was a difference to. */

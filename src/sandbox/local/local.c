@@ -798,6 +798,7 @@ const struct provider_ops local_provider = {
     .thaw = local_thaw,
     .image = local_image,
     .prepare_image = local_prepare_image,
+    .branch = local_branch,
     .restore = local_restore,
     .was_ported = local_was_ported,
     .usable = local_usable,

@@ -196,8 +196,9 @@ void kernel_kill(struct local *p, struct kernel_proc *k);
 /* ---- image.c: the operations of images (provider.h) ---- */
 
 void local_prepare_image(struct kernel_link *link, link_done_fn done, void *arg);
-void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, bool lasting,
-                 link_done_fn done, void *arg);
+int local_branch(struct kernel_link *from, struct kernel_link *to, struct err *err);
+void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, link_done_fn done,
+                 void *arg);
 int local_restore(struct kernel_link *link, const char *path, struct err *err);
 void local_was_ported(struct kernel_link *link);
 /* Whether the kernel was forked from the process that its image is a difference to. */

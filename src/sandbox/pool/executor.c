@@ -484,6 +484,7 @@ void lease_release(struct lease *l)
     if (!l)
         return;
     struct executor *ex = l->ex;
+    lease_leave_branch(l);
     unlink_lease(l);
     admission_leave(&ex->admission, &l->ticket);
     lease_stop_engine(l);

@@ -187,11 +187,14 @@ const char *lease_no_image(const struct lease *lease);
 const char *lease_companion_lacks(const struct lease *lease);
 #define LEASE_NO_COMPANION "all of them: they are too large to be pickled, or could not be"
 /*
- * As lease_port() for a file that is used at once: it is written under its name and not synced, so
- * it is of no use after a loss of power.
+ * A new lease that goes on as `from` is now, or, where that cannot be an image, with what the
+ * portable form keeps of it (lease_not_kept()). ready comes as from executor_acquire(). done comes
+ * when `from` may be used again; an err there means that there is nothing to go on from, and that
+ * ready comes with an error, too.
  */
-int lease_copy(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
-               struct err *err);
+int lease_branch(struct lease *from, const char *owner, const struct sandbox_spec *spec,
+                 lease_ready_fn ready, void *arg, struct lease **ret, lease_ready_fn done,
+                 void *done_arg, struct err *err);
 /* In any state; no callback comes after this. */
 void lease_release(struct lease *lease);
 /* Somebody waits for the place that it has. */

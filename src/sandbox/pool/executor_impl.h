@@ -81,12 +81,14 @@ struct lease {
     bool is_frozen;
     struct {
         char *path, *partial; /* where it shall be, and where it is written */
-        bool lasting;         /* synced, and named when it is complete */
         bool written, answered;
         bool may_port; /* what cannot be an image is written in the portable form */
         bool is_portable;
+        bool is_prepared; /* … for lease_branch() */
         struct err err;
     } image;                            /* being written */
+    struct lease *branch;               /* that is to go on as this one is; NULL: none */
+    bool waits_for_source;              /* … and this one waits to */
     char not_kept[LEASE_NOT_KEPT_SIZE]; /* of its portable form; "": nothing is missing */
     char no_image[ERR_MESSAGE_MAX];     /* why it is made from that form although it had an image */
     bool has_companion; /* the image that was written last is followed by that form … */
@@ -193,6 +195,10 @@ void executor_drop_interrupted(struct executor *ex);
  * The kernel of the lease becomes what its image holds; lease_is_ready() or lease_fail() follows.
  */
 int lease_await_restored(struct lease *l, struct err *err);
+/* Its branch has been told to read; the other half of that. */
+void lease_write_to_branch(struct lease *from);
+/* It is about to be freed: the other half of a branch is told. */
+void lease_leave_branch(struct lease *l);
 void lease_forget_image(struct lease *l);
 
 /* ---- executor_export.c ---- */

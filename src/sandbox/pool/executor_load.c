@@ -327,6 +327,7 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
                                    .limits = l->spec.limits,
                                    .threads = engine_threads(l),
                                    .image = l->spec.image,
+                                   .source = l->spec.from ? lease_link(l->spec.from) : NULL,
                                    .python_allowed = l->spec.python_allowed,
                                    .python_blocked = l->spec.python_blocked,
                                    .agent = l->spec.agent,
@@ -390,6 +391,9 @@ static void start_sandbox(struct lease *l)
     struct err err = ERR_INIT;
     if (!lease_has_place(l, place_of(l->spec.kind), l->spec.limits.memory_bytes))
         return;
+    l->waits_for_source = l->spec.from && !l->spec.from->image.is_prepared;
+    if (l->waits_for_source)
+        return;
     if (list_tables(l, &err) < 0) {
         lease_fail(l, &err);
         return;
@@ -416,7 +420,9 @@ static void start_sandbox(struct lease *l)
         return;
     int r = open_sandbox(l, link, &err);
     l->times.start_us = clock_now_us() - l->since_us;
-    executor_refill(ex);
+    bool is_branch = l->spec.from;
+    if (!is_branch) /* two kernels are busy: the next one is forked when the branch is there */
+        executor_refill(ex);
     if (r == -ERR_UNAVAILABLE && lease_may_replace(l)) {
         load_advance(l);
         return;
@@ -426,7 +432,9 @@ static void start_sandbox(struct lease *l)
         return;
     }
     sandbox_set_load(l->sandbox, l->times.start_us, l->times.load_us, lease_rejects(l));
-    if (!l->spec.image)
+    if (is_branch)
+        lease_write_to_branch(l->spec.from);
+    if (!l->spec.image && !is_branch)
         lease_is_ready(l);
     else if (lease_await_restored(l, &err) < 0)
         lease_fail(l, &err);

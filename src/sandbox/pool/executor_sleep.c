@@ -117,9 +117,9 @@ static void end_image(struct lease *l)
     if (!l->image.written || !l->image.answered || port_instead(l))
         return;
     struct err err = l->image.err;
-    if (!err.code && l->image.lasting)
+    if (!err.code)
         note_lacks(l);
-    if (!err.code && l->image.lasting && rename(l->image.partial, l->image.path) < 0)
+    if (!err.code && rename(l->image.partial, l->image.path) < 0)
         err_errno(&err, ERR_IO, errno, "naming an image");
     if (!err.code)
         free(TAKE_PTR(l->image.partial));
@@ -193,8 +193,8 @@ static int begin_image(struct lease *l, struct err *err)
 {
     const struct provider_ops *ops = l->ex->provider->ops;
     const struct sandbox_limits *limits = &l->spec.limits;
-    const char *how = l->image.is_portable ? "portable" : l->image.lasting ? "companion" : NULL;
-    auto_json json_t *body = how ? json_pack("{s:b}", how, true) : NULL;
+    auto_json json_t *body =
+        json_pack("{s:b}", l->image.is_portable ? "portable" : "companion", true);
     struct sandbox_request req = {
         .type = WIRE_IMAGE, .body = body, .timeout_ms = IMAGE_TIMEOUT_MS, .max_output_bytes = 65536
     };
@@ -202,7 +202,7 @@ static int begin_image(struct lease *l, struct err *err)
     ops->image(lease_link(l), l->image.partial,
                limits->memory_bytes + limits->workspace_bytes + limits->tmp_bytes +
                    IMAGE_EXTRA_BYTES,
-               l->image.lasting, on_written, l);
+               on_written, l);
     int r = sandbox_request(l->sandbox, &req, NULL, on_imaged, l, err);
     if (r < 0)
         l->state = LEASE_IDLE;
@@ -211,9 +211,22 @@ static int begin_image(struct lease *l, struct err *err)
 
 static void fail_image(struct lease *l, const struct err *why)
 {
+    struct lease *branch = TAKE_PTR(l->branch);
+    if (branch) {
+        branch->spec.from = NULL;
+        lease_fail(branch, why);
+    }
     lease_forget_image(l);
     l->state = LEASE_IDLE;
     l->slept(l, why, l->slept_arg);
+}
+
+/* The branch went while this was prepared. */
+static void leave_unbranched(struct lease *l)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_CANCELLED, "the sandbox that was to go on is gone");
+    fail_image(l, &err);
 }
 
 static void on_prepared(void *arg, const struct err *err)
@@ -221,8 +234,13 @@ static void on_prepared(void *arg, const struct err *err)
     struct lease *l = arg;
     struct err why = ERR_INIT;
     (void)err;
-    if (begin_image(l, &why) < 0)
+    l->image.is_prepared = true;
+    if (l->image.path && begin_image(l, &why) < 0)
         fail_image(l, &why);
+    else if (!l->image.path && !l->branch)
+        leave_unbranched(l);
+    else if (!l->image.path && l->branch->waits_for_source)
+        load_advance(l->branch);
 }
 
 static void on_thawed_to_image(void *arg, const struct err *err)
@@ -235,8 +253,8 @@ static void on_thawed_to_image(void *arg, const struct err *err)
         l->ex->provider->ops->prepare_image(lease_link(l), on_prepared, l);
 }
 
-static int write_image(struct lease *l, const char *path, bool lasting, bool may_port,
-                       lease_ready_fn done, void *arg, struct err *err)
+/* Whether something can be written of it now. */
+static int check_at_rest(const struct lease *l, struct err *err)
 {
     const struct provider_ops *ops = l->ex->provider->ops;
     if (!(ops->caps & PROVIDER_IMAGE))
@@ -246,44 +264,133 @@ static int write_image(struct lease *l, const char *path, bool lasting, bool may
         return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
     if (l->state != LEASE_IDLE && !(l->state == LEASE_FROZEN && l->is_frozen))
         return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
-    lease_forget_image(l);
-    l->image.written = l->image.answered = false;
+    return 0;
+}
+
+/* Thaws it, has what images share made, and calls on. */
+static void prepare(struct lease *l, lease_ready_fn done, void *arg)
+{
+    const struct provider_ops *ops = l->ex->provider->ops;
+    l->image.written = l->image.answered = l->image.is_portable = l->image.is_prepared = false;
     l->image.err = (struct err)ERR_INIT;
-    l->image.lasting = lasting;
-    l->image.may_port = may_port;
-    l->image.is_portable = false;
     l->has_companion = false;
     l->not_kept[0] = '\0';
-    l->image.path = strdup(path);
-    if (!l->image.path ||
-        asprintf(&l->image.partial, "%s%s", path, lasting ? ".partial" : "") < 0) {
-        l->image.partial = NULL;
-        lease_forget_image(l);
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
-    }
     l->slept = done;
     l->slept_arg = arg;
+    l->state = LEASE_FROZEN;
     if (l->is_frozen)
         ops->thaw(lease_link(l), on_thawed_to_image, l);
     else
         ops->prepare_image(lease_link(l), on_prepared, l);
-    l->state = LEASE_FROZEN;
+}
+
+static int write_image(struct lease *l, const char *path, bool may_port, lease_ready_fn done,
+                       void *arg, struct err *err)
+{
+    int r = check_at_rest(l, err);
+    if (r < 0)
+        return r;
+    lease_forget_image(l);
+    l->image.may_port = may_port;
+    l->image.path = strdup(path);
+    if (!l->image.path || asprintf(&l->image.partial, "%s.partial", path) < 0) {
+        l->image.partial = NULL;
+        lease_forget_image(l);
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    }
+    prepare(l, done, arg);
     return 0;
 }
 
 int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
 {
-    return write_image(l, path, true, false, done, arg, err);
-}
-
-int lease_copy(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
-{
-    return write_image(l, path, false, true, done, arg, err);
+    return write_image(l, path, false, done, arg, err);
 }
 
 int lease_port(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
 {
-    return write_image(l, path, true, true, done, arg, err);
+    return write_image(l, path, true, done, arg, err);
+}
+
+/* ---- branches ---- */
+
+/*
+ * Two things come first, in either order: the source is prepared, and the branch has a kernel. Then
+ * both are told at once, and the one reads what the other writes.
+ */
+
+static void end_branch(struct lease *from, const struct err *err)
+{
+    if (from->branch)
+        from->branch->spec.from = NULL;
+    from->branch = NULL;
+    from->state = LEASE_IDLE;
+    from->slept(from, err, from->slept_arg);
+}
+
+static void on_branched(struct sandbox *sb, struct run_result *result, const struct err *err,
+                        void *arg)
+{
+    struct lease *from = arg;
+    struct err why = ERR_INIT;
+    (void)sb;
+    if (err)
+        why = *err;
+    else if (judge(result, &why) == 0)
+        note_not_kept(from, result);
+    if (result)
+        run_result_finish(result);
+    end_branch(from, why.code ? &why : NULL);
+}
+
+void lease_write_to_branch(struct lease *from)
+{
+    struct err err = ERR_INIT;
+    auto_json json_t *body = json_pack("{s:b}", "live", true);
+    struct sandbox_request req = {
+        .type = WIRE_IMAGE, .body = body, .timeout_ms = IMAGE_TIMEOUT_MS, .max_output_bytes = 65536
+    };
+    from->branch->spec.from = NULL; /* it goes on without: it has its end of the pipe */
+    from->branch = NULL;
+    if (sandbox_request(from->sandbox, &req, NULL, on_branched, from, &err) < 0)
+        end_branch(from, &err);
+}
+
+void lease_leave_branch(struct lease *l)
+{
+    struct lease *from = TAKE_PTR(l->spec.from), *branch = TAKE_PTR(l->branch);
+    struct err err = ERR_INIT;
+    if (from && from->branch == l) { /* which has written nothing yet */
+        from->branch = NULL;
+        if (from->image.is_prepared) {
+            err_set(&err, ERR_CANCELLED, "the sandbox that was to go on is gone");
+            end_branch(from, &err);
+        }
+    }
+    if (branch) {
+        branch->spec.from = NULL;
+        err_set(&err, ERR_UNAVAILABLE, "the sandbox that was to be copied is gone");
+        lease_fail(branch, &err);
+    }
+}
+
+int lease_branch(struct lease *from, const char *owner, const struct sandbox_spec *spec,
+                 lease_ready_fn ready, void *arg, struct lease **ret, lease_ready_fn done,
+                 void *done_arg, struct err *err)
+{
+    struct sandbox_spec branched = *spec;
+    int r = check_at_rest(from, err);
+    if (r < 0)
+        return r;
+    lease_forget_image(from);
+    from->image.is_prepared = false;
+    branched.from = from;
+    r = executor_acquire(from->ex, owner, &branched, NULL, ready, arg, &from->branch, err);
+    if (r < 0)
+        return r;
+    *ret = from->branch;
+    prepare(from, done, done_arg);
+    return 0;
 }
 
 static void on_restored(struct sandbox *sb, struct run_result *result, const struct err *err,
@@ -302,6 +409,7 @@ static void on_restored(struct sandbox *sb, struct run_result *result, const str
     if (result)
         run_result_finish(result);
     l->times.start_us = clock_now_us() - l->since_us;
+    executor_refill(l->ex);
     if (why.code)
         lease_fail(l, &why);
     else

@@ -274,20 +274,20 @@ static int op_image(struct lease *l, const char *path, lease_ready_fn done, void
     return op_sleep(l, done, arg, err);
 }
 
-static int op_copy(struct lease *l, const char *path, lease_ready_fn done, void *arg,
-                   struct err *err)
+/* The lease that is made is told ready by the test, and so is the one that it is made from. */
+static int op_branch(struct lease *from, const char *owner, const struct sandbox_spec *spec,
+                     lease_ready_fn ready, void *arg, struct lease **ret, lease_ready_fn done,
+                     void *done_arg, struct err *err)
 {
-    assert_string_equal(path, "copy-1");
-    return op_sleep(l, done, arg, err);
+    int r = executor_acquire(NULL, owner, spec, NULL, ready, arg, ret, err);
+    return r < 0 ? r : op_sleep(from, done, done_arg, err);
 }
-
-static const char *restored_from = "image-1";
 
 static int op_restore(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
                       const char *path, lease_ready_fn ready, void *arg, struct lease **ret,
                       struct err *err)
 {
-    assert_string_equal(path, restored_from);
+    assert_string_equal(path, "image-1");
     return executor_acquire(ex, owner, spec, NULL, ready, arg, ret, err);
 }
 
@@ -309,23 +309,10 @@ static void op_imaged(const char *path)
     imaged++;
 }
 
-static unsigned copies_discarded;
-
 static void op_discard(const char *path)
 {
-    if (strcmp(path, "copy-1") == 0)
-        copies_discarded++;
-    else
-        discarded++;
-}
-
-static unsigned settled[2][2]; /* [is_retired][is_outdated] */
-
-static void op_settle(const char *file, const char *path, bool is_retired, bool is_outdated)
-{
-    assert_string_equal(file, "copy-1");
     assert_string_equal(path, "image-1");
-    settled[is_retired][is_outdated]++;
+    discarded++;
 }
 
 static int op_port(struct lease *l, const char *path, lease_ready_fn done, void *arg,
@@ -344,8 +331,7 @@ static const struct kernel_sleep_ops sleep_ops = { .freeze = op_sleep,
                                                    .outdate = op_outdate,
                                                    .imaged = op_imaged,
                                                    .discard = op_discard,
-                                                   .copy = op_copy,
-                                                   .settle = op_settle };
+                                                   .branch = op_branch };
 
 static const char *not_kept; /* of every lease */
 
@@ -650,69 +636,68 @@ static void a_job_during_imaging_runs_in_the_kernel(void **state)
     assert_null(thread_kernel_take_loss(kernel));
 }
 
-static void a_kernel_is_copied_for_another_thread(void **state)
+static void a_kernel_is_branched(void **state)
 {
     (void)state;
     struct err err = ERR_INIT;
+    struct thread_kernel *to, *other;
     struct lease *l = make_hot();
     assert_int_equal(run(kernel, RUN_PYTHON), 0);
     answer_ran(l, false);
     int64_t unsaved = thread_kernel_unsaved_ms(kernel);
-    assert_int_equal(thread_kernel_copy(kernel, "copy-1", &err), 0);
-    assert_int_equal(run(kernel, RUN_PYTHON), 0); /* waits until it is there */
+    make(&sleep_ops, &to);
+    make(&sleep_ops, &other);
+    assert_int_equal(thread_kernel_branch(kernel, to, &err), 0);
+    assert_int_equal(thread_kernel_state(to), KERNEL_RESTORING);
+    assert_true(thread_kernel_has_variables(to));
+    assert_int_equal(thread_kernel_branch(kernel, other, &err), -ERR_CONFLICT);
+    assert_int_equal(thread_kernel_state(other), KERNEL_NONE);
+    assert_int_equal(run(kernel, RUN_PYTHON), 0); /* both wait until it is there */
+    assert_int_equal(run(to, RUN_PYTHON), 0);
     assert_state(KERNEL_IMAGING);
     answer_slept(l);
     turn_loop();
     assert_state(KERNEL_RUNNING);
-    assert_true(thread_kernel_is_copied(kernel));
+    assert_true(thread_kernel_is_branched(kernel));
     assert_int_equal(thread_kernel_unsaved_ms(kernel), unsaved); /* it is no image of this one */
+    answer_ready(&leases[n_leases - 1]);
+    assert_int_equal(thread_kernel_state(to), KERNEL_RUNNING);
+    assert_true(thread_kernel_unsaved_ms(to) > 0); /* nor of the branch */
     assert_int_equal(imaged + retired + outdated, 0);
+    answer_ran(&leases[n_leases - 1], false);
     answer_ran(l, false);
     assert_int_equal(thread_kernel_image(kernel, "image-1", &err), 0);
     answer_slept(l);
     assert_state(KERNEL_COLD);
-    assert_false(thread_kernel_is_copied(kernel));
+    assert_false(thread_kernel_is_branched(kernel));
+    assert_int_equal(thread_kernel_branch(kernel, other, &err), -ERR_CONFLICT);
+    thread_kernel_destroy(to);
+    thread_kernel_destroy(other);
 }
 
-/* Wherever the kernel is when its file is synced, the file gets the name that fits. */
-static void a_kernel_is_made_from_a_copy(void **state)
+/* There is no image to come back to: what was to be copied is a loss, and the job goes on. */
+static void a_branch_that_fails_is_a_loss(void **state)
 {
     (void)state;
-    struct err err = ERR_INIT;
-    memset(settled, 0, sizeof(settled));
-    copies_discarded = 0;
-    restored_from = "copy-1";
-    for (unsigned when = 0; when < 4; when++) {
-        struct thread_kernel *k;
-        make(&sleep_ops, &k);
-        unsigned at = n_leases;
-        assert_int_equal(thread_kernel_adopt_copy(k, "image-1", "copy-1", &err), 0);
-        assert_true(thread_kernel_has_variables(k));
-        if (when > 0) {
-            assert_int_equal(run(k, RUN_PYTHON), 0);
-            thread_kernel_rouse(k);
-        }
-        if (when > 0)
-            answer_ready(&leases[at]);
-        if (when > 0)
-            answer_ran(&leases[at], false);
-        if (when == 2) { /* a newer image is there: the copy goes */
-            assert_int_equal(thread_kernel_image(k, "image-1", &err), 0);
-            answer_slept(&leases[at]);
-            assert_int_equal(copies_discarded, 1);
-        }
-        if (when == 3) {
-            thread_kernel_drop(k, "given up");
-            assert_int_equal(copies_discarded, 2);
-        }
-        thread_kernel_settle_copy(k);
-        thread_kernel_settle_copy(k); /* once */
-        assert_int_equal(settled[0][0], 1);
-        assert_int_equal(settled[1][1], when > 0);
-        assert_int_equal(settled[1][0], 0);
-        thread_kernel_destroy(k);
-    }
-    restored_from = "image-1";
+    struct err err = ERR_INIT, gone = ERR_INIT;
+    struct thread_kernel *to;
+    struct lease *l = make_hot();
+    assert_int_equal(run(kernel, RUN_PYTHON), 0);
+    answer_ran(l, false);
+    make(&sleep_ops, &to);
+    assert_int_equal(thread_kernel_branch(kernel, to, &err), 0);
+    assert_int_equal(run(to, RUN_PYTHON), 0);
+    answer_failed(&leases[n_leases - 1]);
+    turn_loop();
+    assert_int_equal(thread_kernel_state(to), KERNEL_STARTING);
+    assert_true(thread_kernel_has_loss(to));
+    assert_non_null(strstr(thread_kernel_take_loss(to), "no fork today"));
+    err_set(&gone, ERR_CONFLICT, "a thread");
+    TAKE_PTR(slept)(l, &gone, slept_arg);
+    assert_state(KERNEL_HOT);
+    assert_false(thread_kernel_is_branched(kernel));
+    assert_string_equal(thread_kernel_refusal(kernel), "a thread");
+    thread_kernel_destroy(to);
 }
 
 static void what_is_not_kept_is_told(void **state)
@@ -862,8 +847,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(freezing_and_thawing, setup, teardown),
         cmocka_unit_test_setup_teardown(imaging_and_restoring, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_during_imaging_runs_in_the_kernel, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_kernel_is_copied_for_another_thread, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_kernel_is_made_from_a_copy, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_kernel_is_branched, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_branch_that_fails_is_a_loss, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_kept_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_kernel_that_is_saved_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_provider_without_sleep_refuses_it, setup, teardown),
