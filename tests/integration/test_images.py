@@ -765,6 +765,26 @@ def test_server_is_killed_in_mid_fork(tmp_path):
         assert images(server) == []
 
 
+def test_fork_has_an_image_of_its_own_soon(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    server = Server(tmp_path, **QUICK)
+    with server:
+        thread = new_thread(server)
+        assert execute(server, thread, "numbers = iter(range(100))\nfirst = next(numbers)")["status"] == "succeeded"
+        old = fork(server, thread)["thread_id"]
+        wait_until(lambda: any(name.startswith(image_prefix(old)) and ".partial" not in name for name in images(server)), "the fork has an image", 30)
+        wait_until(lambda: not any(name.endswith(".partial") for name in images(server)), "nothing stands for it any more", 30)
+        new = fork(server, thread)["thread_id"]
+        server.process.kill()
+        server.process.wait(30)
+    with server:
+        answer = execute(server, old, "next(numbers)")
+        assert answer["result"]["rows"] == [[1]] and not answer.get("state_lost"), answer
+        answer = execute(server, new, "'numbers' in globals()")
+        assert answer["result"]["rows"] == [[False]] and "before the thread that was forked had an image" in answer["state_lost_reason"], answer
+
+
 # ---- checkpoints ----
 
 def test_thread_goes_back_to_checkpoints(tmp_path):
