@@ -24,6 +24,7 @@
 #include "base/id.h"
 #include "base/json.h"
 #include "data/catalog.h"
+#include "data/records.h"
 #include "data/view.h"
 #include "sandbox/image_file.h"
 #include "llm/llm.h"
@@ -40,6 +41,7 @@ struct agent_env {
     struct loop *loop;
     const struct config *cfg;
     struct executor *executor;
+    struct records *records;       /* of the tables that chats are about */
     struct store *store;           /* NULL: nothing is kept but in memory */
     struct figure_store *figures;  /* NULL: figures are inside answers, whatever their size */
     const struct queries *queries; /* databases that code may ask; NULL: none */

@@ -1,6 +1,6 @@
 /*
- * Learning what tables hold: the catalog of some data is made once, by a kernel of its own, and
- * shared by every chat on the same contents. Whoever needs it meanwhile waits for the one that is
+ * Learning what tables hold: the catalog of some data is made once, of the records of its files,
+ * and shared by every chat on the same contents. Whoever needs it meanwhile waits for the one that is
  * being made.
  */
 
@@ -106,10 +106,11 @@ static void on_progress(void *arg, const char *stage, double fraction)
 static int begin(struct learning *l, struct err *err)
 {
     const struct data_view *d = &l->data;
-    struct catalog_source source = { .owner = l->owner,
-                                     .cfg = l->agent->env.cfg,
+    struct catalog_source source = { .records = l->agent->env.records,
+                                     .owner = l->owner,
                                      .dataset_id = d->dataset_id,
                                      .database = d->database,
+                                     .look = d->look,
                                      .dialect = d->dialect,
                                      .files = d->files,
                                      .n_files = d->n_files,
@@ -172,8 +173,8 @@ void turn_need_catalog(struct turn *t, turn_next_fn next)
         c->catalog = agent_known_catalog(c->agent, c->data.catalog_key);
     }
     if (!c->catalog && !data_view_has_tables(&c->data) &&
-        catalog_create(c->data.dataset_id, DIALECT_DUCKDB, NULL, 0, NULL, NULL, &c->catalog, &err) <
-            0) {
+        (catalog_create(c->data.dataset_id, DIALECT_DUCKDB, NULL, NULL, &c->catalog, &err) < 0 ||
+         catalog_finish(c->catalog, &err) < 0)) {
         turn_fail(t, &err);
         return;
     }

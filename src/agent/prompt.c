@@ -102,7 +102,6 @@ int prompt_column(const struct turn *t, const json_t *table, const json_t *colum
 {
     static const char *const facts[] = { "nulls", "distinct", "min", "max", "mean" };
     const char *name = json_string_value(json_object_get(column, "name"));
-    const json_t *more = json_object_get(column, "distinct_more_than");
     int r = buf_append_str(b, "\n  - ", err);
     if (r == 0)
         r = prompt_name(b, name, err);
@@ -116,14 +115,13 @@ int prompt_column(const struct turn *t, const json_t *table, const json_t *colum
         if (!v || json_is_null(v) || (i == 0 && json_integer_value(v) == 0) ||
             (i == 4 && is_identifier_column(name, column)))
             continue;
-        r = buf_printf(b, err, "; %s ", facts[i]);
+        bool about = i == 1 && json_is_true(json_object_get(column, "distinct_is_approximate"));
+        r = buf_printf(b, err, "; %s %s", facts[i], about ? "about " : "");
         if (r == 0 && i == 4)
             r = buf_printf(b, err, "%.6g", json_number_value(v));
         else if (r == 0)
             r = append_value(b, v, err);
     }
-    if (r == 0 && more)
-        r = buf_printf(b, err, "; more than %lld distinct", (long long)json_integer_value(more));
     size_t i;
     json_t *top;
     json_array_foreach(json_object_get(column, "top"), i, top) {

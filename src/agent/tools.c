@@ -387,7 +387,8 @@ int tools_find_values_sql(const struct turn *t, const char *text, struct buf *b,
             if (!str_eq(json_string_value(json_object_get(column, "type")), "VARCHAR") ||
                 n == FIND_COLUMNS_MAX || r < 0)
                 continue;
-            if (distinct && nl_has_values(catalog_schema(t->chat->catalog), (int)i, (int)k,
+            if (distinct && !json_is_true(json_object_get(column, "distinct_is_approximate")) &&
+                nl_has_values(catalog_schema(t->chat->catalog), (int)i, (int)k,
                                           json_integer_value(distinct)))
                 continue; /* tools_find_values() knows them all */
             r = buf_append_str(b, n++ ? " UNION ALL SELECT " : "SELECT ", err);

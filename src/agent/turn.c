@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "agent/agent_impl.h"
+#include "data/scan.h"
 #include "base/background.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -139,7 +140,7 @@ int turn_query(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn 
 int turn_look_up(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done,
                  struct err *err)
 {
-    return begin_job(t, RUN_SQL, sql, CATALOG_TIMEOUT_MS, max_rows, CATALOG_OUTPUT_MAX_BYTES, false,
+    return begin_job(t, RUN_SQL, sql, SCAN_TIMEOUT_MS, max_rows, CATALOG_OUTPUT_MAX_BYTES, false,
                      done, err);
 }
 

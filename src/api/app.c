@@ -352,6 +352,7 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
                              .figures = app->figures,
                              .queries = &app->queries,
                              .llm = app->llm,
+                             .records = app->data ? app->data->records : NULL,
                              .room = app->data };
     if (r == 0)
         r = agent_create(&env, &app->agent, err);

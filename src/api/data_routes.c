@@ -14,9 +14,6 @@
 #include "base/str.h"
 #include "sandbox/table_names.h"
 
-#define BUCKETS 12
-#define HISTOGRAM_COLUMNS_MAX 100
-#define HISTOGRAM_ROWS 1000000 /* more than these are sampled */
 
 /* ---- GET /data ---- */
 
@@ -63,10 +60,6 @@ struct waiting {
     /* of a table */
     char name[PART_TABLE_SIZE];
     struct dataset_table found;
-    struct lease *lease;
-    json_t *table;
-    json_t *numeric; /* columns with a histogram, in the order of the query */
-    struct buf sql;
 };
 
 static struct waiting *wait_begin(struct http_request *req)
@@ -79,17 +72,12 @@ static struct waiting *wait_begin(struct http_request *req)
     w->req = req;
     w->app = app_of(req);
     snprintf(w->id, sizeof(w->id), "%.60s", http_param(req, "data_id"));
-    buf_init(&w->sql, CODE_MAX_BYTES);
     return w;
 }
 
 static void wait_free(struct waiting *w)
 {
-    lease_release(w->lease);
     dataset_handle_release(&w->handle);
-    json_decref(w->table);
-    json_decref(w->numeric);
-    buf_finish(&w->sql);
     free(w);
 }
 
@@ -239,15 +227,8 @@ static const char *role_of(const json_t *column, int64_t rows)
                "text";
 }
 
-static bool has_histogram(const json_t *column)
-{
-    const char *type = dataset_type_of(json_string_value(json_object_get(column, "type")));
-    const json_t *min = json_object_get(column, "min"), *max = json_object_get(column, "max");
-    return (str_eq(type, "integer") || str_eq(type, "float")) && json_is_number(min) &&
-           json_is_number(max) && json_number_value(min) < json_number_value(max);
-}
-
-static int describe_table(struct waiting *w, struct err *err)
+/* New reference. */
+static json_t *describe_table(const struct waiting *w)
 {
     const struct dataset_file *f = &w->found.file;
     auto_json json_t *schema = told_schema(w->app->data, http_owner(w->req), w->handle.dataset);
@@ -257,7 +238,6 @@ static int describe_table(struct waiting *w, struct err *err)
         if (str_eq(json_string_value(json_object_get(file, "table")), f->table))
             shown = file;
     json_t *told = json_object_get(shown, "schema");
-    w->numeric = json_array();
     json_array_foreach(json_object_get(f->profile, "columns"), i, column) {
         const char *name = json_string_value(json_object_get(column, "name"));
         json_t *c = json_object_get(told, name) ? json_copy(json_object_get(told, name)) :
@@ -265,123 +245,15 @@ static int describe_table(struct waiting *w, struct err *err)
         json_object_set_new(c, "name", json_string(name));
         if (!json_object_get(c, "role"))
             json_object_set_new(c, "role", json_string(role_of(column, f->row_count)));
+        if (json_object_get(column, "histogram"))
+            json_object_set(c, "histogram", json_object_get(column, "histogram"));
         json_array_append_new(columns, c);
-        if (has_histogram(column) && json_array_size(w->numeric) < HISTOGRAM_COLUMNS_MAX)
-            json_array_append(w->numeric, c);
     }
-    w->table = json_pack("{s:s, s:s, s:s, s:I, s:o, s:O?, s:o}", "id", w->handle.dataset->id,
+    return json_pack("{s:s, s:s, s:s, s:I, s:o, s:O?, s:o}", "id", w->handle.dataset->id,
                          "name", f->table, "file", f->name, "rows", (json_int_t)f->row_count,
                          "columns", columns, "sample_rows", json_object_get(shown, "sample_rows"),
                          "report",
                          json_incref(json_object_get(f->profile, "report")) ?: json_null());
-    return w->table ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
-}
-
-/* One row: for each numeric column how many values are in each bucket, as a map. */
-static int write_histograms(struct waiting *w, struct err *err)
-{
-    const struct dataset_file *f = &w->found.file;
-    size_t i;
-    json_t *c;
-    int r = buf_append_str(&w->sql, "SELECT ", err);
-    json_array_foreach(w->numeric, i, c) {
-        double min = json_number_value(json_object_get(c, "min")),
-               max = json_number_value(json_object_get(c, "max"));
-        if (r == 0)
-            r = buf_printf(&w->sql, err, "%shistogram(CAST(least(%d, greatest(0, floor((CAST(",
-                           i ? ", " : "", BUCKETS - 1);
-        if (r == 0)
-            r = buf_append_quoted(&w->sql, "\"", json_string_value(json_object_get(c, "name")),
-                                  err);
-        if (r == 0)
-            r = buf_printf(&w->sql, err, " AS DOUBLE) - %.17g) / %.17g))) AS INTEGER))", min,
-                           (max - min) / BUCKETS);
-    }
-    if (r == 0)
-        r = buf_append_str(&w->sql, " FROM ", err);
-    if (r == 0)
-        r = buf_append_quoted(&w->sql, "\"", f->table, err);
-    if (r == 0 && f->row_count > HISTOGRAM_ROWS)
-        r = buf_printf(&w->sql, err, " USING SAMPLE %.6f PERCENT (system)",
-                       100.0 * HISTOGRAM_ROWS / (double)f->row_count);
-    return r;
-}
-
-static void reply_table(struct waiting *w)
-{
-    struct http_request *req = w->req;
-    json_t *table = TAKE_PTR(w->table);
-    wait_free(w);
-    http_reply_json(req, 200, table);
-}
-
-/* {"0":12,…} or [{"key":0,"value":12}…] as counts of all buckets. */
-static json_t *bucket_counts(const json_t *map)
-{
-    json_int_t counts[BUCKETS] = { 0 };
-    const char *key;
-    size_t i;
-    json_t *value;
-    json_object_foreach((json_t *)map, key, value) {
-        int at = atoi(key);
-        if (at >= 0 && at < BUCKETS)
-            counts[at] = json_integer_value(value);
-    }
-    json_array_foreach(map, i, value) {
-        json_int_t at = json_integer_value(json_object_get(value, "key"));
-        if (at >= 0 && at < BUCKETS)
-            counts[at] = json_integer_value(json_object_get(value, "value"));
-    }
-    json_t *list = json_array();
-    for (i = 0; i < BUCKETS; i++)
-        json_array_append_new(list, json_integer(counts[i]));
-    return list;
-}
-
-/* Without histograms a table is still worth showing. */
-static void on_histograms(struct lease *lease, struct run_result *result, const struct err *err,
-                          void *arg)
-{
-    (void)lease;
-    (void)err;
-    struct waiting *w = arg;
-    const json_t *row = result ? json_array_get(json_object_get(result->body, "rows"), 0) : NULL;
-    size_t i;
-    json_t *c;
-    json_array_foreach(w->numeric, i, c) {
-        const json_t *map = json_array_get(row, i);
-        if (json_is_object(map) || json_is_array(map))
-            json_object_set_new(c, "histogram",
-                                json_pack("{s:O, s:O, s:o}", "from", json_object_get(c, "min"),
-                                          "to", json_object_get(c, "max"), "counts",
-                                          bucket_counts(map)));
-    }
-    if (result)
-        run_result_finish(result);
-    reply_table(w);
-}
-
-static void table_ready(struct lease *lease, const struct err *err, void *arg)
-{
-    struct waiting *w = arg;
-    struct err why = ERR_INIT;
-    struct run_request run = { .kind = RUN_SQL,
-                               .code = buf_cstr(&w->sql),
-                               .code_len = w->sql.len,
-                               .timeout_ms = (int64_t)w->app->cfg->run_timeout_s * 1000,
-                               .max_rows = 1,
-                               .max_output_bytes = RUN_OUTPUT_MAX };
-    if (err)
-        w->lease = NULL;
-    if (err)
-        wait_fail(w, err);
-    else if (lease_run(lease, &run, NULL, on_histograms, w, &why) < 0)
-        wait_fail(w, &why);
-}
-
-static void table_left(void *arg)
-{
-    wait_free(arg); /* nothing is due but what the lease has, and that goes with it */
 }
 
 static void table_profiled(const struct err *err, void *arg)
@@ -402,27 +274,10 @@ static void table_profiled(const struct err *err, void *arg)
         wait_fail(w, &why);
         return;
     }
-    int r = describe_table(w, &why);
-    /* A database is not read a second time for pictures. */
-    if (r == 0 && (json_array_size(w->numeric) == 0 || w->handle.database)) {
-        reply_table(w);
-        return;
-    }
-    struct sandbox_file file = dataset_handle_file(&w->handle, w->found.at);
-    struct sandbox_spec spec = { .kind = RUN_SQL,
-                                 .database = dataset_handle_database(&w->handle),
-                                 .files = &file,
-                                 .n_files = 1 };
-    sandbox_limits_default(w->app->cfg, &spec.limits);
-    if (r == 0)
-        r = write_histograms(w, &why);
-    if (r == 0)
-        r = executor_acquire(w->app->executor, http_owner(w->req), &spec, NULL, table_ready, w,
-                             &w->lease, &why);
-    if (r < 0)
-        wait_fail(w, &why);
-    else
-        http_defer(w->req, table_left, w);
+    struct http_request *req = w->req;
+    json_t *table = describe_table(w);
+    wait_free(w);
+    http_reply_json(req, 200, table);
 }
 
 /* The data set that the path names; false: it was answered that there is none. */

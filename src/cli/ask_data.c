@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "cli/ask_data.h"
 #include "data/dataset.h"
+#include "data/scan.h"
 #include "run/runner.h"
 
 int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t **ret_body,
@@ -18,7 +19,7 @@ int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t *
     struct run_request req = { .kind = RUN_SQL,
                                .code = sql,
                                .code_len = strlen(sql),
-                               .timeout_ms = CATALOG_TIMEOUT_MS,
+                               .timeout_ms = SCAN_TIMEOUT_MS,
                                .max_rows = max_rows,
                                .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
     struct run_result result = { .verdict = VERDICT_OK };
@@ -36,19 +37,35 @@ int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t *
     return r;
 }
 
-static int read_catalog(struct ask_data *d, struct err *err)
+static int scan_table(struct ask_data *d, const char *table, struct err *err)
 {
-    const char *tables[SANDBOX_FILES_MAX], *sql;
-    size_t n = lease_table_names(d->lease, tables, SANDBOX_FILES_MAX);
+    struct table_scan *scan = NULL;
+    auto_json json_t *profile = NULL, *values = NULL;
+    const char *sql;
     int64_t max_rows;
-    int r = catalog_create("data", DIALECT_DUCKDB, tables, n, NULL, NULL, &d->catalog, err);
-    while (r >= 0 && (sql = catalog_next_sql(d->catalog, &max_rows))) {
+    int r = table_scan_create(table, DIALECT_DUCKDB, &scan, err);
+    while (r >= 0 && (sql = table_scan_next_sql(scan, &max_rows))) {
         auto_json json_t *body = NULL;
         r = ask_data_run(d, sql, max_rows, &body, err);
         if (r >= 0)
-            r = catalog_feed(d->catalog, body, err);
+            r = table_scan_feed(scan, body, err);
     }
+    if (r >= 0) {
+        table_scan_take(scan, &profile, &values);
+        r = catalog_add(d->catalog, table, profile, values, err);
+    }
+    table_scan_destroy(scan);
     return r;
+}
+
+static int read_catalog(struct ask_data *d, struct err *err)
+{
+    const char *tables[CATALOG_TABLES_MAX];
+    size_t n = lease_table_names(d->lease, tables, CATALOG_TABLES_MAX);
+    int r = catalog_create("data", DIALECT_DUCKDB, NULL, NULL, &d->catalog, err);
+    for (size_t i = 0; i < n && r >= 0; i++)
+        r = scan_table(d, tables[i], err);
+    return r < 0 ? r : catalog_finish(d->catalog, err);
 }
 
 /* ---- opening ---- */

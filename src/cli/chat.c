@@ -624,9 +624,12 @@ static int open_session(struct session *s, char **words, size_t n_words, const c
         r = executor_create(loop_uv(s->loop), s->cfg, NULL, &s->executor, err);
     if (r == 0)
         r = llm_create(loop_uv(s->loop), s->cfg, &s->llm, err);
+    if (r == 0)
+        r = records_create(s->executor, s->cfg, s->cfg->home, &s->tables.records, err);
     struct agent_env env = { .loop = s->loop,
                              .cfg = s->cfg,
                              .executor = s->executor,
+                             .records = s->tables.records,
                              .llm = s->llm,
                              .data = &s->tables.data };
     if (r == 0)
@@ -635,7 +638,7 @@ static int open_session(struct session *s, char **words, size_t n_words, const c
         r = chat_input_create(s->loop, s->terminal, history, &events, &s->input, err);
     if (r == 0)
         r = watch_signals(s, err);
-    return r == 0 ? chat_tables_load(&s->tables, s->executor, s->cfg, on_loaded, s, err) : r;
+    return r == 0 ? chat_tables_load(&s->tables, s->executor, on_loaded, s, err) : r;
 }
 
 static void close_session(struct session *s)

@@ -24,6 +24,7 @@ void chat_tables_init(struct chat_tables *t, struct progress *progress)
 void chat_tables_stop(struct chat_tables *t)
 {
     catalog_read_stop(TAKE_PTR(t->reading));
+    records_destroy(TAKE_PTR(t->records));
 }
 
 void chat_tables_finish(struct chat_tables *t)
@@ -96,11 +97,11 @@ static void on_progress(void *arg, const char *stage, double fraction)
     progress_bar(t->progress, stage, fraction);
 }
 
-int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct config *cfg,
+int chat_tables_load(struct chat_tables *t, struct executor *ex,
                      void (*done)(void *arg, const struct err *err), void *arg, struct err *err)
 {
-    struct catalog_source source = { .owner = CHAT_OWNER,
-                                     .cfg = cfg,
+    struct catalog_source source = { .records = t->records,
+                                     .owner = CHAT_OWNER,
                                      .dataset_id = DATASET,
                                      .files = t->files,
                                      .n_files = t->n_files };

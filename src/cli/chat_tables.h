@@ -22,6 +22,7 @@ struct chat_tables {
 
     struct progress *progress;
     int64_t hashed_bytes;            /* of the file that is being hashed */
+    struct records *records;
     struct catalog_reading *reading; /* while they are loaded */
     void (*done)(void *arg, const struct err *err);
     void *arg;
@@ -36,7 +37,7 @@ void chat_tables_finish(struct chat_tables *t);
  */
 int chat_tables_name(struct chat_tables *t, char **words, size_t n, struct err *err);
 /* Ingests what is new and reads the catalog; done comes once, not from within. */
-int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct config *cfg,
+int chat_tables_load(struct chat_tables *t, struct executor *ex,
                      void (*done)(void *arg, const struct err *err), void *arg, struct err *err);
-void chat_tables_stop(struct chat_tables *t); /* no done any more */
+void chat_tables_stop(struct chat_tables *t); /* no done any more; before the executor goes */
 #endif

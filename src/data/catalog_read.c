@@ -1,34 +1,30 @@
-/* Reading a catalog in the event loop; see catalog_read.h. */
+/* Making a catalog in the event loop: record by record, then all of them in the background. */
 
 #include "data/catalog_read.h"
 
 #include <stdlib.h>
-#include <string.h>
+#include "base/arena.h"
 #include "base/background.h"
 #include "base/macros.h"
+#include "base/part_name.h"
 #include "net/loop.h"
-
-/* So many rows of answers are looked at in the loop; more are looked at in the background. */
-#define AT_ONCE_ROWS 1000
-
-struct feeding;
 
 struct catalog_reading {
     struct catalog_source source;
+    /* What the background needs of it, which may outlive it. */
+    struct arena arena;
+    const char *dataset_id, **names; /* of the files' tables */
+    bool is_database;
+    json_t *relationships, *words;
     uv_loop_t *loop;
-    struct catalog *catalog;
-    struct lease *lease;
-    struct feeding *feeding; /* under way */
-    size_t n_rows;           /* of all answers */
+    struct record_wait *wait;
+    size_t at; /* the file whose record is waited for */
+    struct record *found;
+    record_progress_fn progress;
     catalog_read_fn done;
     void *arg;
-};
-
-/* An answer that the catalog takes in; meanwhile nobody else looks at the catalog. */
-struct feeding {
-    struct catalog_reading *reading; /* NULL: it was stopped */
+    bool is_busy, is_over; /* in the background; to be freed when that is done */
     struct catalog *catalog;
-    json_t *body;
     int status;
     struct err err;
 };
@@ -37,168 +33,160 @@ void catalog_read_stop(struct catalog_reading *r)
 {
     if (!r)
         return;
-    if (r->feeding)
-        r->feeding->reading = NULL;
-    lease_release(r->lease);
+    if (r->is_busy) {
+        r->is_over = true;
+        return;
+    }
+    record_wait_stop(r->wait);
+    for (size_t i = 0; i <= r->source.n_files; i++) {
+        json_discard(r->found[i].profile);
+        json_discard(r->found[i].values);
+    }
     catalog_unref(r->catalog);
+    json_decref(r->relationships);
+    json_decref(r->words);
+    arena_finish(&r->arena);
+    free(r->found);
     free(r);
 }
 
-/* The kernel that answered is given back: the executor keeps it for the first question. */
 static void end(struct catalog_reading *r, const struct err *err)
 {
-    struct err why = err ? *err : (struct err)ERR_INIT;
-    lease_release(TAKE_PTR(r->lease));
-    r->done(err ? NULL : r->catalog, err ? &why : NULL, r->arg);
+    r->done(err ? NULL : r->catalog, err, r->arg);
     catalog_read_stop(r);
 }
 
-static void ask(struct catalog_reading *r);
+/* ---- the catalog ---- */
 
-static void fed(struct catalog_reading *r, int status, const struct err *err)
+/* The tables of a record: the first is called `table`, of a database NULL. */
+static int add_tables(struct catalog *c, const char *table, const struct record *record,
+                      size_t *n_tables, struct err *err)
 {
-    if (status < 0)
-        end(r, err);
-    else
-        ask(r);
-}
-
-static void feed_work(void *arg)
-{
-    struct feeding *f = arg;
-    f->status = catalog_feed(f->catalog, f->body, &f->err);
-}
-
-static void feed_done(void *arg)
-{
-    struct feeding *f = arg;
-    struct catalog_reading *r = f->reading;
-    catalog_unref(f->catalog);
-    json_discard(f->body);
-    if (r) {
-        r->feeding = NULL;
-        fed(r, f->status, &f->err);
+    size_t i;
+    json_t *part;
+    int r = table ? catalog_add(c, table, record->profile, json_array_get(record->values, 0), err) :
+                    0;
+    *n_tables += table != NULL;
+    json_array_foreach(json_object_get(record->profile, "tables"), i, part) {
+        char name[PART_TABLE_SIZE];
+        const char *given = json_string_value(json_object_get(part, "name"));
+        if (table)
+            part_table_name(table, given, name);
+        if (r < 0 || !given || (table && !*name) || *n_tables >= CATALOG_TABLES_MAX)
+            continue;
+        r = catalog_add(c, table ? name : given, part, json_array_get(record->values, i + 1), err);
+        *n_tables += 1;
     }
-    free(f);
+    return r;
 }
 
-/*
- * The values of a table that has many take a while to index, the more so all of them at the end.
- */
-static void feed(struct catalog_reading *r, json_t *body)
+static void make_work(void *arg)
 {
-    struct err err = ERR_INIT;
-    r->n_rows += json_array_size(json_object_get(body, "rows")) +
-                 json_array_size(json_object_get(body, "columns"));
-    struct feeding *f = r->n_rows > AT_ONCE_ROWS ? malloc(sizeof(*f)) : NULL;
-    if (f) {
-        *f = (struct feeding){ .reading = r,
-                               .catalog = catalog_ref(r->catalog),
-                               .body = json_incref(body),
-                               .err = ERR_INIT };
-        if (loop_background(r->loop, feed_work, feed_done, f, &err) == 0) {
-            r->feeding = f;
-            return;
-        }
-        catalog_unref(f->catalog);
-        json_decref(f->body);
-        free(f);
-    }
-    int status = catalog_feed(r->catalog, body, &err);
-    fed(r, status, &err);
-}
-
-static void on_rows(struct lease *lease, struct run_result *result, const struct err *err,
-                    void *arg)
-{
-    (void)lease;
     struct catalog_reading *r = arg;
-    const char *database = r->source.database;
-    struct err why = ERR_INIT;
-    int n = 0;
-    if (err) {
-        why = *err;
-        n = -(int)err->code;
-    } else if (result->verdict != VERDICT_OK) {
-        const char *message = json_string_value(
-            json_object_get(json_object_get(result->body, "error"), "message"));
-        n = err_set(&why, database ? ERR_UNAVAILABLE : ERR_INTERNAL,
-                    "looking at the data%s%s ended in %s%s%s", database ? " of " : "",
-                    database ? database : "", verdict_name(result->verdict), message ? ": " : "",
-                    message ? message : "");
+    size_t n = 0;
+    r->status = catalog_create(r->dataset_id, r->source.dialect, r->relationships, r->words,
+                               &r->catalog, &r->err);
+    if (r->is_database && r->status == 0)
+        r->status = add_tables(r->catalog, NULL, &r->found[0], &n, &r->err);
+    for (size_t i = 0; i < r->source.n_files && !r->is_database && r->status == 0; i++)
+        if (r->found[i].profile && n < CATALOG_TABLES_MAX)
+            r->status = add_tables(r->catalog, r->names[i], &r->found[i], &n, &r->err);
+    if (r->status == 0)
+        r->status = catalog_finish(r->catalog, &r->err);
+}
+
+static void make_done(void *arg)
+{
+    struct catalog_reading *r = arg;
+    r->is_busy = false;
+    if (r->is_over)
+        catalog_read_stop(r);
+    else
+        end(r, r->status < 0 ? &r->err : NULL);
+}
+
+/* ---- the records ---- */
+
+static void on_record(const struct record *record, const struct err *err, void *arg);
+
+static void on_progress(void *arg, const char *stage, double fraction)
+{
+    struct catalog_reading *r = arg;
+    if (r->progress)
+        r->progress(r->arg, stage, fraction);
+}
+
+static int next(struct catalog_reading *r, struct err *err)
+{
+    const struct catalog_source *s = &r->source;
+    struct record_subject subject = { .database = s->database,
+                                      .look = s->look,
+                                      .dialect = s->dialect,
+                                      .tables = s->tables,
+                                      .n_tables = MIN_OF(s->n_tables, (size_t)CATALOG_TABLES_MAX) };
+    while (!s->database && r->at < s->n_files && !s->files[r->at].table)
+        r->at++;
+    bool is_all = r->at >= (s->database ? 1 : s->n_files);
+    if (!is_all && !s->database)
+        subject.file = &s->files[r->at];
+    if (!is_all)
+        return records_need(s->records, s->owner, &subject, on_progress, on_record, r, &r->wait,
+                            err);
+    int n = loop_background(r->loop, make_work, make_done, r, err);
+    r->is_busy = n == 0;
+    return n;
+}
+
+static void on_record(const struct record *record, const struct err *err, void *arg)
+{
+    struct catalog_reading *r = arg;
+    struct err why = err ? *err : (struct err)ERR_INIT;
+    r->wait = NULL;
+    int n = err ? -(int)err->code : 0;
+    if (n == 0) {
+        r->found[r->at] = (struct record){ .profile = json_incref(record->profile),
+                                           .values = json_incref(record->values) };
+        r->at++;
+        n = next(r, &why);
     }
-    auto_discard json_t *body = n == 0 ? json_incref(result->body) : NULL;
-    if (result)
-        run_result_finish(result);
     if (n < 0)
         end(r, &why);
-    else
-        feed(r, body);
-}
-
-static void ask(struct catalog_reading *r)
-{
-    struct err err = ERR_INIT;
-    int64_t max_rows;
-    const char *sql = catalog_next_sql(r->catalog, &max_rows);
-    if (!sql) {
-        end(r, NULL);
-        return;
-    }
-    struct run_request req = { .kind = RUN_SQL,
-                               .code = sql,
-                               .code_len = strlen(sql),
-                               .timeout_ms = CATALOG_TIMEOUT_MS,
-                               .max_rows = max_rows,
-                               .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
-    if (lease_run(r->lease, &req, NULL, on_rows, r, &err) < 0)
-        end(r, &err);
-}
-
-static void on_ready(struct lease *lease, const struct err *err, void *arg)
-{
-    struct catalog_reading *r = arg;
-    const struct catalog_source *s = &r->source;
-    const char *tables[CATALOG_TABLES_MAX];
-    struct err why = ERR_INIT;
-    if (err) {
-        r->lease = NULL; /* it is gone already */
-        end(r, err);
-        return;
-    }
-    size_t n = s->database ? 0 : lease_table_names(lease, tables, CATALOG_TABLES_MAX);
-    for (size_t i = 0; i < s->n_tables && n < CATALOG_TABLES_MAX; i++)
-        tables[n++] = s->tables[i];
-    if (catalog_create(s->dataset_id, s->dialect, tables, n, s->relationships, s->words,
-                       &r->catalog, &why) < 0)
-        end(r, &why);
-    else
-        ask(r);
 }
 
 int catalog_read(struct executor *ex, const struct catalog_source *source,
-                 void (*progress)(void *arg, const char *stage, double fraction),
-                 catalog_read_fn done, void *arg, struct catalog_reading **ret, struct err *err)
+                 record_progress_fn progress, catalog_read_fn done, void *arg,
+                 struct catalog_reading **ret, struct err *err)
 {
     struct catalog_reading *r = calloc(1, sizeof(*r));
-    if (!r)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
-    *r = (struct catalog_reading){
-        .source = *source, .loop = executor_loop(ex), .done = done, .arg = arg
-    };
-    struct sandbox_spec spec = { .kind = RUN_SQL,
-                                 .dataset_id = source->dataset_id,
-                                 .database = source->database,
-                                 .files = source->files,
-                                 .n_files = source->n_files };
-    struct run_events events = { .progress = progress, .arg = arg };
-    sandbox_limits_default(source->cfg, &spec.limits);
-    int n = executor_acquire(ex, source->owner, &spec, progress ? &events : NULL, on_ready, r,
-                             &r->lease, err);
-    if (n < 0) {
+    struct record *found = calloc(source->n_files + 1, sizeof(*found));
+    if (!r || !found) {
         free(r);
-        return n;
+        free(found);
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
-    *ret = r;
-    return 0;
+    *r = (struct catalog_reading){ .source = *source,
+                                   .is_database = source->database != NULL,
+                                   .relationships = json_incref((json_t *)source->relationships),
+                                   .words = json_incref((json_t *)source->words),
+                                   .loop = executor_loop(ex),
+                                   .found = found,
+                                   .progress = progress,
+                                   .done = done,
+                                   .arg = arg,
+                                   .err = ERR_INIT };
+    arena_init(&r->arena, 1u << 20);
+    r->dataset_id = arena_strdup(&r->arena, source->dataset_id);
+    r->names = arena_alloc(&r->arena, (source->n_files + 1) * sizeof(*r->names));
+    bool ok = r->dataset_id && r->names;
+    for (size_t i = 0; i < source->n_files && ok; i++) {
+        const char *table = source->files[i].table;
+        r->names[i] = table ? arena_strdup(&r->arena, table) : NULL;
+        ok = r->names[i] || !table;
+    }
+    int n = ok ? next(r, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+    if (n < 0)
+        catalog_read_stop(r);
+    else
+        *ret = r;
+    return n;
 }

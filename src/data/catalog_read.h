@@ -1,18 +1,19 @@
 #ifndef RIDDLE_DATA_CATALOG_READ_H
 #define RIDDLE_DATA_CATALOG_READ_H
 
-/* Reads a catalog in the event loop: a lease for the files or the database, and query by query. */
+/* Makes the catalog of some files or of a database in the event loop, of their records. */
 
 #include "data/catalog.h"
-#include "sandbox/pool/executor.h"
+#include "data/records.h"
 
 struct catalog_reading;
 
 /* What the catalog is of; what it points to lives until done. */
 struct catalog_source {
+    struct records *records;
     const char *owner;
-    const struct config *cfg;
     const char *dataset_id, *database; /* database NULL: the tables are those of the files */
+    unsigned look;                     /* at the database */
     enum plan_dialect dialect;
     const struct sandbox_file *files;
     size_t n_files;
@@ -26,8 +27,8 @@ typedef void (*catalog_read_fn)(struct catalog *catalog, const struct err *err, 
 
 /* done comes once, never from within the call. progress may be NULL. */
 int catalog_read(struct executor *ex, const struct catalog_source *source,
-                 void (*progress)(void *arg, const char *stage, double fraction),
-                 catalog_read_fn done, void *arg, struct catalog_reading **ret, struct err *err);
+                 record_progress_fn progress, catalog_read_fn done, void *arg,
+                 struct catalog_reading **ret, struct err *err);
 void catalog_read_stop(struct catalog_reading *r); /* no done any more; NULL is fine */
 
 #endif

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include "base/config.h"
 #include "base/err.h"
+#include "data/records.h"
 #include "data/registry.h"
 #include "data/view.h"
 #include "net/loop.h"
@@ -58,6 +59,7 @@ struct data_room {
     struct loop_timer *reload_timer;
     struct file_sets *files;
     struct told *told;
+    struct records *records;             /* what is known of the tables */
     struct profiling *profilings;        /* under way */
     struct database_sets *database_sets; /* NULL: there are no databases */
     bool stopping;

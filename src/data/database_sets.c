@@ -9,7 +9,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "data/catalog_read.h"
+#include "data/catalog.h"
+#include "data/scan.h"
 #include "database/database.h"
 
 #define WAIT_AT_START_MS 3000
@@ -21,6 +22,7 @@ struct database_set {
     unsigned refs, serial;
     struct arena arena;
     struct dataset dataset;
+    const char **tables; /* of the dataset's files */
     enum plan_dialect dialect;
     int64_t made_ms;
 };
@@ -40,7 +42,6 @@ struct database_sets {
     struct entry *all;
     size_t n;
     unsigned serials;
-    struct profiling *profiling;
 };
 
 /* ---- one set ---- */
@@ -138,18 +139,20 @@ static int add_tables(struct database_set *set, const json_t *schema, struct err
     const char *table;
     json_t *columns;
     d->files = arena_alloc(&set->arena, REGISTRY_MAX_FILES * sizeof(*d->files));
-    if (!d->files)
+    set->tables = arena_alloc(&set->arena, REGISTRY_MAX_FILES * sizeof(*set->tables));
+    if (!d->files || !set->tables)
         return no_memory(err);
     json_object_foreach(json_object_get(schema, "schema"), table, columns) {
         if (!is_usable(table, columns) || dataset_find_table(d, table, &found) ||
             d->n_files == REGISTRY_MAX_FILES)
             continue;
-        struct dataset_file *f = &d->files[d->n_files++];
+        struct dataset_file *f = &d->files[d->n_files];
         *f = (struct dataset_file){ .name = arena_strdup(&set->arena, table),
                                     .description = "",
                                     .row_count = -1,
                                     .schema = columns_json(columns) };
         f->table = f->path = f->full_path = f->name;
+        set->tables[d->n_files++] = f->name;
         if (!f->name || !f->schema)
             return no_memory(err);
     }
@@ -356,140 +359,28 @@ void database_sets_append(struct data_room *room, json_t *list,
 
 /* ---- profiles ---- */
 
-struct profiling {
-    struct profiling *next;
-    struct data_room *room;
-    struct database_set *set;
-    struct catalog_reading *reading;
-    const char *tables[CATALOG_TABLES_MAX];
-    data_done_fn done;
-    void *arg;
-};
-
-static void profile_end(struct profiling *p, const struct err *err)
+void database_set_subject(const struct database_set *set, struct record_subject *ret)
 {
-    struct profiling **at = &p->room->database_sets->profiling;
-    while (*at != p)
-        at = &(*at)->next;
-    *at = p->next;
-    catalog_read_stop(p->reading);
-    if (p->done)
-        p->done(err, p->arg);
-    database_set_unref(p->set);
-    free(p);
+    *ret = (struct record_subject){ .database = set->dataset.id,
+                                    .look = set->serial,
+                                    .dialect = set->dialect,
+                                    .tables = set->tables,
+                                    .n_tables = MIN_OF(set->dataset.n_files,
+                                                       (size_t)CATALOG_TABLES_MAX) };
 }
 
-/* Sample rows as profiles have them: objects of texts. */
-static json_t *sample_objects(const json_t *table)
-{
-    const json_t *columns = json_object_get(table, "columns");
-    json_t *out = json_array(), *row, *cell;
-    size_t i, k;
-    json_array_foreach(json_object_get(table, "sample_rows"), i, row) {
-        json_t *object = json_object();
-        json_array_foreach(row, k, cell) {
-            auto_free char *text = json_is_string(cell) || json_is_null(cell) ?
-                                       NULL :
-                                       json_dumps(cell, JSON_ENCODE_ANY);
-            json_object_set_new(
-                object, json_string_value(json_object_get(json_array_get(columns, k), "name")),
-                json_is_string(cell) ? json_incref(cell) : json_string(text ? text : ""));
-        }
-        json_array_append_new(out, object);
-    }
-    return out;
-}
-
-/* A table of a catalog as sql_profile() would describe it. */
-static json_t *profile_of(const json_t *table)
-{
-    json_t *columns = json_array(), *c;
-    size_t i;
-    json_array_foreach(json_object_get(table, "columns"), i, c) {
-        json_t *distinct = json_object_get(c, "distinct"),
-               *more = json_object_get(c, "distinct_more_than"),
-               *nulls = json_object_get(c, "nulls");
-        json_t *low = json_object_get(c, "min"), *high = json_object_get(c, "max"),
-               *mean = json_object_get(c, "mean"), *top = json_object_get(c, "top");
-        json_t *column = json_pack(
-            "{s:O, s:O, s:o, s:o, s:o, s:o, s:o}", "name", json_object_get(c, "name"), "type",
-            json_object_get(c, "type"), "nulls", nulls ? json_incref(nulls) : json_integer(0),
-            "distinct",
-            distinct ? json_incref(distinct) :
-            more     ? json_incref(more) :
-                       json_integer(0),
-            "min", low ? json_incref(low) : json_null(), "max",
-            high ? json_incref(high) : json_null(), "top", top ? json_incref(top) : json_array());
-        if (!distinct)
-            json_object_set_new(column, "distinct_is_approximate", json_true());
-        if (mean)
-            json_object_set(column, "mean", mean);
-        json_array_append_new(columns, column);
-    }
-    return json_pack("{s:O, s:o, s:o}", "row_count", json_object_get(table, "row_count"), "columns",
-                     columns, "sample_rows", sample_objects(table));
-}
-
-static int attach(struct database_set *set, const json_t *described, struct err *err)
+int database_set_attach(struct database_set *set, json_t *profile, struct err *err)
 {
     size_t i;
     json_t *table;
-    int r = 0;
-    json_array_foreach(json_object_get(described, "tables"), i, table) {
+    int r = table_profile_check(profile, err);
+    json_array_foreach(json_object_get(profile, "tables"), i, table) {
         struct dataset_file *f = table_of(set, json_string_value(json_object_get(table, "name")));
-        auto_json json_t *profile = f ? profile_of(table) : NULL;
-        if (f)
-            r = dataset_check_profile(profile, err);
-        if (r < 0)
-            return r;
-        if (!f)
+        if (r < 0 || !f)
             continue;
         json_decref(f->profile);
-        f->profile = TAKE_PTR(profile);
-        f->row_count = json_integer_value(json_object_get(f->profile, "row_count"));
-    }
-    return 0;
-}
-
-static void on_read(struct catalog *catalog, const struct err *err, void *arg)
-{
-    struct profiling *p = arg;
-    struct err why = ERR_INIT;
-    p->reading = NULL;
-    int r = err ? err_set(&why, err->code, "%s", err->message) :
-                  attach(p->set, catalog_describe(catalog), &why);
-    profile_end(p, r < 0 ? &why : NULL);
-}
-
-int database_set_profile(struct data_room *room, struct database_set *set, const char *owner,
-                         data_done_fn done, void *arg, struct err *err)
-{
-    const struct dataset *d = &set->dataset;
-    struct profiling *p = calloc(1, sizeof(*p));
-    size_t n = 0;
-    if (!p)
-        return no_memory(err);
-    *p = (struct profiling){ .next = room->database_sets->profiling,
-                             .room = room,
-                             .set = database_set_ref(set),
-                             .done = done,
-                             .arg = arg };
-    room->database_sets->profiling = p;
-    for (; n < d->n_files && n < CATALOG_TABLES_MAX; n++)
-        p->tables[n] = d->files[n].table;
-    bool known = n == 0 || d->files[n - 1].profile;
-    /* Nothing is asked about what is known, and the answer still comes from the loop. */
-    struct catalog_source source = { .owner = owner,
-                                     .cfg = room->env.cfg,
-                                     .dataset_id = d->id,
-                                     .database = d->id,
-                                     .dialect = set->dialect,
-                                     .tables = p->tables,
-                                     .n_tables = known ? 0 : n };
-    int r = catalog_read(room->env.executor, &source, NULL, on_read, p, &p->reading, err);
-    if (r < 0) {
-        p->done = NULL;
-        profile_end(p, err);
+        f->profile = json_incref(table);
+        f->row_count = json_integer_value(json_object_get(table, "row_count"));
     }
     return r;
 }
@@ -544,10 +435,6 @@ void database_sets_close(struct data_room *room)
     struct database_sets *s = room->database_sets;
     if (!s)
         return;
-    while (s->profiling) {
-        s->profiling->done = NULL;
-        profile_end(s->profiling, NULL);
-    }
     for (size_t i = 0; i < s->n; i++) {
         db_query_cancel(s->all[i].look);
         json_decref(s->all[i].schema);

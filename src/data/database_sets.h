@@ -35,8 +35,8 @@ void database_sets_append(struct data_room *room, json_t *list,
                                           const struct dataset *d),
                           const char *owner);
 
-/* Profiles its tables by a bounded number of rows, as data_profile(). */
-int database_set_profile(struct data_room *room, struct database_set *set, const char *owner,
-                         data_done_fn done, void *arg, struct err *err);
+/* What a record of it is about; what it points to is the set's. */
+void database_set_subject(const struct database_set *set, struct record_subject *ret);
+int database_set_attach(struct database_set *set, json_t *profile, struct err *err);
 
 #endif

@@ -8,9 +8,6 @@
 #include "base/str.h"
 #include "sandbox/pool/executor.h"
 
-#define PROFILE_MAX_COLUMNS 10000
-#define PROFILE_MAX_TOP 100
-#define PROFILE_MAX_SAMPLES 100
 #define VALUES_SHOWN 10 /* a text column without more different values lists them all */
 
 /* ---- names ---- */
@@ -141,121 +138,6 @@ const char *dataset_type_of(const char *sql_type)
 
 /* ---- profiles ---- */
 
-static int check_text(const json_t *obj, const char *key, struct err *err)
-{
-    if (json_is_string(json_object_get(obj, key)))
-        return 0;
-    return err_set(err, ERR_VALIDATION, "profile: '%s' must be a string, found %s", key,
-                   json_object_get(obj, key) ? json_type_name(json_object_get(obj, key)) :
-                                               "nothing");
-}
-
-static int check_count(const json_t *obj, const char *key, struct err *err)
-{
-    const json_t *j = json_object_get(obj, key);
-
-    if (json_is_integer(j) && json_integer_value(j) >= 0)
-        return 0;
-    return err_set(err, ERR_VALIDATION, "profile: '%s' must be a whole number from 0, found %s",
-                   key, j ? json_type_name(j) : "nothing");
-}
-
-static bool is_scalar(const json_t *j)
-{
-    return j && !json_is_object(j) && !json_is_array(j);
-}
-
-static int check_profile_column(const json_t *column, bool partial, struct err *err)
-{
-    json_t *top = json_object_get(column, "top"), *entry;
-    size_t i;
-    int r = check_text(column, "name", err);
-
-    if (r == 0)
-        r = check_text(column, "type", err);
-    if (r < 0 || partial)
-        return r;
-    r = check_count(column, "nulls", err);
-    if (r == 0)
-        r = check_count(column, "distinct", err);
-    if (r < 0)
-        return r;
-    if (!is_scalar(json_object_get(column, "min")) || !is_scalar(json_object_get(column, "max")))
-        return err_set(err, ERR_VALIDATION,
-                       "profile: 'min' and 'max' must be single values or null");
-    if (!json_is_array(top) || json_array_size(top) > PROFILE_MAX_TOP)
-        return err_set(err, ERR_VALIDATION, "profile: 'top' must be an array of at most %d",
-                       PROFILE_MAX_TOP);
-    json_array_foreach(top, i, entry) {
-        if (!is_scalar(json_object_get(entry, "value")))
-            return err_set(err, ERR_VALIDATION, "profile: a top 'value' must be a single value");
-        r = check_count(entry, "count", err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-static int check_table_profile(const json_t *profile, bool partial, struct err *err)
-{
-    json_t *columns = json_object_get(profile, "columns"),
-           *rows = json_object_get(profile, "sample_rows"), *j, *cell;
-    const char *key;
-    size_t i;
-    int r;
-
-    if (!json_is_object(profile))
-        return err_set(err, ERR_VALIDATION, "profile: must be an object, found %s",
-                       profile ? json_type_name(profile) : "nothing");
-    r = check_count(profile, "row_count", err);
-    if (r < 0)
-        return r;
-    if (!json_is_array(columns) || (!partial && json_array_size(columns) > PROFILE_MAX_COLUMNS))
-        return err_set(err, ERR_VALIDATION, "profile: 'columns' must be an array of at most %d",
-                       PROFILE_MAX_COLUMNS);
-    json_array_foreach(columns, i, j) {
-        r = check_profile_column(j, partial, err);
-        if (r < 0)
-            return r;
-    }
-    if (json_object_get(profile, "report") && !json_is_object(json_object_get(profile, "report")))
-        return err_set(err, ERR_VALIDATION, "profile: 'report' must be an object");
-    if (partial)
-        return 0;
-    if (!json_is_array(rows) || json_array_size(rows) > PROFILE_MAX_SAMPLES)
-        return err_set(err, ERR_VALIDATION, "profile: 'sample_rows' must be an array of at most %d",
-                       PROFILE_MAX_SAMPLES);
-    json_array_foreach(rows, i, j) {
-        if (!json_is_object(j))
-            return err_set(err, ERR_VALIDATION, "profile: a sample row must be an object, found %s",
-                           json_type_name(j));
-        json_object_foreach(j, key, cell) {
-            if (!json_is_string(cell))
-                return err_set(err, ERR_VALIDATION, "profile: sample rows hold strings, found %s",
-                               json_type_name(cell));
-        }
-    }
-    return 0;
-}
-
-int dataset_check_profile(const json_t *profile, struct err *err)
-{
-    json_t *tables = json_object_get(profile, "tables"), *table;
-    size_t i;
-    bool partial = dataset_profile_is_partial(profile);
-    int r = check_table_profile(profile, partial, err);
-
-    if (r == 0 && tables && !json_is_array(tables))
-        r = err_set(err, ERR_VALIDATION, "profile: 'tables' must be an array");
-    json_array_foreach(tables, i, table) {
-        if (r == 0)
-            r = check_text(table, "name", err);
-        if (r == 0)
-            r = check_table_profile(table, partial, err);
-    }
-    return r;
-}
-
 bool dataset_profile_is_partial(const json_t *profile)
 {
     return json_is_true(json_object_get(profile, "partial"));
@@ -363,10 +245,30 @@ static json_t *file_schema(const struct dataset_file *f)
     return schema;
 }
 
+/* Rows by the names of their columns, as text: a null is "", as in the file. */
+static json_t *sample_rows(const json_t *profile)
+{
+    const json_t *columns = json_object_get(profile, "columns");
+    json_t *out = json_array(), *row, *cell;
+    size_t i, k;
+    json_array_foreach(json_object_get(profile, "sample_rows"), i, row) {
+        json_t *object = json_object();
+        json_array_foreach(row, k, cell) {
+            auto_free char *text = json_is_string(cell) || json_is_null(cell) ?
+                                       NULL :
+                                       json_dumps(cell, JSON_ENCODE_ANY);
+            json_object_set_new(
+                object, json_string_value(json_object_get(json_array_get(columns, k), "name")),
+                json_is_string(cell) ? json_incref(cell) : json_string(text ? text : ""));
+        }
+        json_array_append_new(out, object);
+    }
+    return out;
+}
+
 static json_t *file_json(const struct dataset_file *f)
 {
-    json_t *samples = json_object_get(f->profile, "sample_rows"),
-           *report = json_object_get(f->profile, "report");
+    json_t *report = json_object_get(f->profile, "report");
     json_t *j = json_pack(
         "{s:o, s:o, s:s, s:s, s:o, s:I, s:b, s:o, s:o}", "name",
         json_text(f->name, strlen(f->name)), "path", json_text(f->path, strlen(f->path)), "table",
@@ -374,7 +276,7 @@ static json_t *file_json(const struct dataset_file *f)
         f->row_count < 0 ? json_null() : json_integer(f->row_count), "size_bytes",
         (json_int_t)f->size_bytes, "profiled",
         f->profile && !dataset_profile_is_partial(f->profile), "schema", file_schema(f),
-        "sample_rows", samples ? json_incref(samples) : json_array());
+        "sample_rows", sample_rows(f->profile));
     if (report)
         json_object_set(j, "report", report);
     return j;

@@ -35,7 +35,7 @@ struct dataset_file {
     char sha256[HASH_HEX_SIZE]; /* of the contents: what ingested tables and profiles go by */
     /* {column: {type, description, unit?, values?, nullable?}}; NULL when not declared */
     json_t *schema;
-    json_t *profile; /* as sql_profile() writes it; NULL until attached */
+    json_t *profile; /* of its record (records.h); NULL until attached */
 };
 
 struct dataset_relationship {
@@ -93,12 +93,6 @@ json_t *dataset_schema_json(const struct dataset *d);
 
 /* [{name, file, rows, columns?}], as GET /data shows them. */
 json_t *dataset_tables_json(const struct dataset *d);
-
-/*
- * VALIDATION unless the profile has the shape that sql_profile() writes: it comes out of a jail, in
- * which somebody's data was read.
- */
-int dataset_check_profile(const json_t *profile, struct err *err);
 
 /*
  * What an ingest says about the tables of one file, in the form of a profile: columns have name and

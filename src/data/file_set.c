@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/str.h"
+#include "data/scan.h"
 #include "data/threads.h"
 #include "sandbox/table_names.h"
 
@@ -301,7 +302,7 @@ static json_t *column_names(const json_t *profile)
 
 int file_set_profile(struct file_set *set, json_t *profile, struct err *err)
 {
-    int r = dataset_check_profile(profile, err);
+    int r = table_profile_check(profile, err);
     if (r < 0)
         return r;
     json_t *names = column_names(profile);

@@ -18,6 +18,7 @@
 #include "base/macros.h"
 #include "base/str.h"
 #include "data/registry_impl.h"
+#include "data/scan.h"
 
 #define MEMORY_MAX_BYTES (64 * 1024 * 1024)
 #define MAX_ENTRIES 10000 /* of a directory that is looked through */
@@ -567,7 +568,7 @@ static size_t attach(struct registry *r, const char *sha256, json_t *profile)
 
 int registry_set_profile(struct registry *r, const char *sha256, json_t *profile, struct err *err)
 {
-    int n = dataset_check_profile(profile, err);
+    int n = table_profile_check(profile, err);
 
     if (n < 0)
         return n;

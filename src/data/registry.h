@@ -46,7 +46,7 @@ const struct dataset *registry_find(const struct registry *r, const char *id); /
 const json_t *registry_notes(const struct registry *r);
 
 /*
- * Attaches what sql_profile() said about the contents `sha256` to every file that has them.
+ * Attaches what a scan found out about the contents `sha256` to every file that has them.
  * VALIDATION for a profile of another shape, NOT_FOUND when no file has these contents. Not while
  * another thread reads the registry.
  */

@@ -176,6 +176,7 @@ static int add_database(struct data_view *d, const struct dataset_handle *h, con
                        d->database, set->id);
     d->tables = arena_alloc(&d->arena, (set->n_files + 1) * sizeof(*d->tables));
     d->database = arena_strdup(&d->arena, set->id);
+    d->look = database_set_serial(h->database);
     d->dialect = database_set_dialect(h->database);
     if (!d->tables || !d->database)
         return err_set(err, ERR_NO_MEMORY, "out of memory");

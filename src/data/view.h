@@ -25,6 +25,7 @@ struct data_view {
      * Python's.
      */
     const char *database;
+    unsigned look; /* at its tables (database_set_serial()) */
     enum plan_dialect dialect;
     const char **tables;
     size_t n_tables;

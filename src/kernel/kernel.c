@@ -25,7 +25,6 @@
 #include "base/str.h"
 #include "kernel/control.h"
 #include "kernel/sql/export.h"
-#include "kernel/sql/profile.h"
 #include "kernel/ingest/nosync.h"
 #include "kernel/ingest/read_options.h"
 #include "kernel/python/rewind.h"
@@ -380,20 +379,6 @@ static int run_ingest(struct kernel *k, const json_t *req, struct result *out, s
     return sql_ingest(k->parts->engine, &in, out, err);
 }
 
-static int run_profile(struct kernel *k, const json_t *req, struct result *out, struct err *err)
-{
-    const char *table = str_of(req, "table");
-    int r = sql_engine_ready(k->parts->engine, err);
-    if (r < 0)
-        return r;
-    result_begin(out, WIRE_VERDICT_OK);
-    json_out_key(&out->json, "profile");
-    r = sql_profile(k->parts->engine, table, json_out_begin(&out->json), err);
-    if (r == -ERR_CANCELLED)
-        result_fail(out, WIRE_VERDICT_INTERRUPTED, "SQL_EXECUTION_ERROR", err->message);
-    return r == -ERR_CANCELLED ? 0 : r;
-}
-
 static int run_list(struct kernel *k, const json_t *req, struct result *out, struct err *err)
 {
     (void)err;
@@ -503,7 +488,7 @@ static const struct {
     enum wire_type type;
     int (*run)(struct kernel *k, const json_t *req, struct result *out, struct err *err);
 } ops[] = {
-    { WIRE_EXEC, run_exec },   { WIRE_INGEST, run_ingest }, { WIRE_PROFILE, run_profile },
+    { WIRE_EXEC, run_exec },   { WIRE_INGEST, run_ingest },
     { WIRE_LIST, run_list },   { WIRE_READ, run_read },     { WIRE_WRITE, run_write },
     { WIRE_IMAGE, kernel_run_image }, { WIRE_EXPORT, run_export },
 };

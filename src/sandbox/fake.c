@@ -144,8 +144,6 @@ static const char *members_of(enum wire_type request)
         return "{\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":false}";
     case WIRE_INGEST:
         return "{\"columns\":[],\"types\":[],\"row_count\":0,\"report\":{\"rows\":0}}";
-    case WIRE_PROFILE:
-        return "{\"profile\":{}}";
     case WIRE_LIST:
         return "{\"files\":[],\"files_truncated\":false}";
     case WIRE_READ:

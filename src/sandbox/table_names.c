@@ -13,7 +13,7 @@
 
 /* Part of every table's name: a change of engine or of how files are ingested makes new ones. */
 #define TABLE_FORMAT "d144-8"
-#define PROFILE_FORMAT "profile-3"
+#define PROFILE_FORMAT "profile-4"
 #define ENDING_MAX 12
 
 /* "csv", "tsv-gz", …; what is no plain ending is "other". */

@@ -26,7 +26,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 
-#define WIRE_VERSION 3
+#define WIRE_VERSION 4
 #define WIRE_MAGIC 0x6c644452u /* "RDdl" */
 
 /*
@@ -61,7 +61,6 @@ enum wire_type {
     WIRE_START,
     WIRE_EXEC,
     WIRE_INGEST,
-    WIRE_PROFILE,
     WIRE_LIST,
     WIRE_READ,
     WIRE_WRITE,
@@ -74,7 +73,6 @@ enum wire_type {
     WIRE_FAILED,
     WIRE_RESULT,
     WIRE_INGESTED,
-    WIRE_PROFILED,
     WIRE_LISTED,
     WIRE_PIECE,
     WIRE_WRITTEN,

@@ -74,10 +74,6 @@ static const struct wire_field ingest_fields[] = {
       .doc = "how to read it, where it is said: files.md" },
 };
 
-static const struct wire_field profile_fields[] = {
-    { "table", WIRE_STR, .min = 1, .max = NAME_MAX_BYTES },
-};
-
 static const struct wire_field list_fields[] = {
     { "variables", WIRE_BOOL, .optional = true, .doc = "those of Python as well" },
 };
@@ -160,12 +156,6 @@ static const struct wire_field ingested_fields[] = {
     { "tables", WIRE_ARRAY, .optional = true, .max = TABLES_MAX,
       .doc = "the tables of the file behind the first: "
              "`{\"name\",\"row_count\",\"columns\",\"types\",\"report\"}`" },
-};
-
-static const struct wire_field profiled_fields[] = {
-    ANSWER_FIELDS,
-    TABLE_FIELDS,
-    { "profile", WIRE_OBJECT, .optional = true, .max = 16 },
 };
 
 static const struct wire_field listed_fields[] = {
@@ -256,8 +246,6 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                     20000, FIELDS(exec_fields), .doc = "Run SQL or Python." },
     [WIRE_INGEST] = { "ingest", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_INGESTED, 16384, 16,
                       FIELDS(ingest_fields), .doc = "Make a table of a file." },
-    [WIRE_PROFILE] = { "profile", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_PROFILED, 16384, 16,
-                       FIELDS(profile_fields), .doc = "Describe a table." },
     [WIRE_LIST] = { "list", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_LISTED, 32, 4,
                     FIELDS(list_fields), .doc = "List the files of /workspace." },
     [WIRE_READ] = { "read", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_PIECE, 16384, 16,
@@ -294,9 +282,6 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                           "Answers `exec`. Bytes and values are bounded further by the request." },
     [WIRE_INGESTED] = { "ingested", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 16u << 20,
                         .max_nodes = 300000, FIELDS(ingested_fields), .doc = "Answers `ingest`." },
-    [WIRE_PROFILED] = { "profiled", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER,
-                        .max_bytes = WIRE_EVENT_MAX, .max_nodes = 1000000, FIELDS(profiled_fields),
-                        .doc = "Answers `profile`." },
     [WIRE_LISTED] = { "listed", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 1u << 20,
                       .max_nodes = 4096, FIELDS(listed_fields), .doc = "Answers `list`." },
     [WIRE_PIECE] = { "piece", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 65536,

@@ -6,8 +6,8 @@ from attack import ALICE, SANITIZED, long_turns, python
 
 FRAMES = """
 import json, os, socket, struct, time
-NUMBERS = {n: i for i, n in enumerate("none join start exec ingest profile list read write interrupt reply bytes ready failed result "
-           "ingested profiled listed piece written display progress ask".split())}
+NUMBERS = {n: i for i, n in enumerate("none join start exec ingest list read write interrupt reply bytes ready failed result "
+           "ingested listed piece written display progress ask".split())}
 def frame(name, value, number=1):
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
     return struct.pack("<IIB3x", len(data), number, NUMBERS[name]) + data

@@ -44,7 +44,7 @@ static void check_all(const struct registry *r, const char *dir)
     }
 }
 
-/* The input once more, as what a jail says about a file. */
+/* The input once more, as what was kept about a file. */
 static void try_profile(struct registry *r, const char *dir, const uint8_t *data, size_t size)
 {
     auto_json json_t *profile = NULL;

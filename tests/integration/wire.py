@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 VERSION = int(re.search(r"#define WIRE_VERSION (\d+)", (Path(__file__).parents[2] / "src/sandbox/wire.h").read_text())[1])
-NAMES = ("none join start exec ingest profile list read write interrupt reply bytes ready failed result ingested profiled listed piece "
+NAMES = ("none join start exec ingest list read write interrupt reply bytes ready failed result ingested listed piece "
          "written display progress ask image imaged").split()
 
 START = {"dataset_id": None, "mounts": [], "tables": [], "memory_bytes": 512 << 20, "workspace_bytes": 64 << 20, "tmp_bytes": 64 << 20,

@@ -8,7 +8,7 @@ from conftest import MB, failed, status_of, wait_until
 
 # What cells need to speak as the kernel does (docs/wire.md).
 NUMBERS = {name: number for number, name in enumerate(
-    "join start exec ingest profile list read write interrupt reply bytes ready failed result ingested profiled listed piece written "
+    "join start exec ingest list read write interrupt reply bytes ready failed result ingested listed piece written "
     "display progress ask".split(), 1)}
 FRAMES = f"NUMBERS = {NUMBERS}" + """
 def head(length, name, number=0):

@@ -76,13 +76,6 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
 int lease_run(struct lease *lease, const struct run_request *req, const struct run_events *events,
               lease_done_fn done, void *arg, struct err *err);
 /*
- * As lease_run: describes a table of the sandbox. The result's body has "profile"
- * (dataset_check_profile() judges it).
- */
-int lease_profile(struct lease *lease, const char *table, int64_t timeout_ms, lease_done_fn done,
-                  void *arg, struct err *err);
-
-/*
  * The whole result of a SELECT as a file: "csv", "json", "parquet" or "xlsx". done gets its first
  * piece, and with each lease_export_next() the next one, at most FILE_PIECE_MAX bytes; piece->end:
  * there are no more. The lease's spec says that it exports. VALIDATION for a statement that cannot

@@ -33,7 +33,6 @@ struct pending_run {
     char *code;
     struct run_events events;
     bool interrupted;
-    bool is_profile; /* `code` is the name of a table to describe */
     bool is_export;  /* `code` is a statement whose whole result is wanted as a file */
     char run_id[64], thread_id[128]; /* "": none */
 };

@@ -165,18 +165,6 @@ void executor_ran(struct sandbox *sb, struct run_result *result, const struct er
     l->done(l, result, err, l->done_arg);
 }
 
-static int begin_profile(struct lease *l, struct err *err)
-{
-    auto_json json_t *message = json_pack("{s:s}", "table", l->pending.code);
-    if (!message)
-        return err_set(err, ERR_VALIDATION, "the table's name is not valid UTF-8");
-    struct sandbox_request req = { .type = WIRE_PROFILE,
-                                   .body = message,
-                                   .timeout_ms = l->pending.request.timeout_ms,
-                                   .max_output_bytes = 65536 };
-    return sandbox_request(l->sandbox, &req, NULL, executor_ran, l, err);
-}
-
 /* ---- SQL that a database runs ---- */
 
 static void engine_ran(struct run_result *result, const struct err *err, void *arg)
@@ -203,7 +191,7 @@ static int begin_engine(struct lease *l, struct err *err)
     struct run_request req = p->request;
     req.run_id = *p->run_id ? p->run_id : NULL;
     req.thread_id = *p->thread_id ? p->thread_id : NULL;
-    int r = p->is_profile || p->is_export ?
+    int r = p->is_export ?
                 err_set(err, ERR_INTERNAL, "a database runs statements only") :
                 e->begin(e->arg, l->owner, l->spec.database, &req, engine_ran, l, &l->engine_run,
                          err);
@@ -220,9 +208,7 @@ int lease_begin(struct lease *l, struct err *err)
     int r;
     if (lease_is_database(l))
         return begin_engine(l, err);
-    if (p->is_profile)
-        r = begin_profile(l, err);
-    else if (p->is_export)
+    if (p->is_export)
         r = lease_begin_export(l, err);
     else
         r = sandbox_begin(l->sandbox, &p->request, &p->events, executor_ran, l, err);
@@ -307,14 +293,6 @@ int lease_run(struct lease *l, const struct run_request *req, const struct run_e
     l->state = LEASE_RESUMING;
     (void)lease_has_place(l, place_of(req->kind), l->spec.limits.memory_bytes);
     return 0;
-}
-
-int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_done_fn done,
-                  void *arg, struct err *err)
-{
-    struct pending_run p = { .request = { .timeout_ms = timeout_ms }, .is_profile = true };
-    int r = lease_keep_request(l, &p, table, strlen(table), done, arg, err);
-    return r < 0 ? r : lease_begin(l, err);
 }
 
 void lease_reply(struct lease *l, uint32_t ask, const json_t *value, const struct err *error)

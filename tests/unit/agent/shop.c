@@ -21,21 +21,39 @@ json_t *json_of(const char *text)
     return j;
 }
 
-void feed_catalog(struct catalog *c, const char *body)
+void feed_scan(struct table_scan *s, const char *body)
 {
     struct err err = ERR_INIT;
     auto_json json_t *j = json_of(body);
-    if (catalog_feed(c, j, &err) < 0)
+    if (table_scan_feed(s, j, &err) < 0)
         fail_msg("%s", err.message);
+}
+
+json_t *scan_of(const char *table, enum plan_dialect dialect, const char *const *answers, size_t n,
+                json_t **ret_values)
+{
+    struct err err = ERR_INIT;
+    struct table_scan *s = NULL;
+    json_t *profile = NULL;
+    int64_t rows;
+    assert_int_equal(table_scan_create(table, dialect, &s, &err), 0);
+    for (size_t i = 0; i < n; i++)
+        feed_scan(s, answers[i]);
+    assert_null(table_scan_next_sql(s, &rows));
+    table_scan_take(s, &profile, ret_values);
+    table_scan_destroy(s);
+    return profile;
 }
 
 struct catalog *catalog_of_sales(void)
 {
+    static const char *const answers[] = { SALES_SHAPE, SALES_FIGURES, SALES_VALUES };
     struct err err = ERR_INIT;
     struct catalog *c = NULL;
-    static const char *const tables[] = { "sales" };
-    assert_int_equal(catalog_create("shop", DIALECT_DUCKDB, tables, 1, NULL, NULL, &c, &err), 0);
-    feed_catalog(c, SALES_SHAPE);
-    feed_catalog(c, SALES_FACTS);
+    auto_json json_t *values = NULL,
+                     *profile = scan_of("sales", DIALECT_DUCKDB, answers, 3, &values);
+    assert_int_equal(catalog_create("shop", DIALECT_DUCKDB, NULL, NULL, &c, &err), 0);
+    assert_int_equal(catalog_add(c, "sales", profile, values, &err), 0);
+    assert_int_equal(catalog_finish(c, &err), 0);
     return c;
 }

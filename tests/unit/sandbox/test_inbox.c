@@ -75,7 +75,7 @@ static int open_box(void **state)
 static int open_ready(void **state)
 {
     open_box(state);
-    assert_int_equal(send(WIRE_READY, 0, "{\"version\":3,\"missing\":\"landlock\"}"), INBOX_READY);
+    assert_int_equal(send(WIRE_READY, 0, "{\"version\":4,\"missing\":\"landlock\"}"), INBOX_READY);
     assert_string_equal(item.text, "landlock");
     return 0;
 }
@@ -92,7 +92,7 @@ static int close_box(void **state)
 static void test_ready_counts_once(void **state)
 {
     (void)state;
-    assert_int_equal(send(WIRE_READY, 0, "{\"version\":3,\"missing\":\"seccomp\"}"), INBOX_NOTHING);
+    assert_int_equal(send(WIRE_READY, 0, "{\"version\":4,\"missing\":\"seccomp\"}"), INBOX_NOTHING);
     assert_int_equal(send(WIRE_READY, RUN, "no JSON"), INBOX_NOTHING);
     assert_int_equal(send(WIRE_RESULT, RUN, "{" TABLE "}"), INBOX_ANSWER);
 }
@@ -112,11 +112,11 @@ static void test_before_ready(void **state)
 static void test_other_versions(void **state)
 {
     (void)state;
-    assert_int_equal(send(WIRE_READY, 0, "{\"version\":4,\"missing\":\"\"}"), INBOX_FAILED);
+    assert_int_equal(send(WIRE_READY, 0, "{\"version\":5,\"missing\":\"\"}"), INBOX_FAILED);
     assert_int_equal(item.err.code, ERR_PROTOCOL);
     assert_string_equal(
         item.err.message,
-        "riddle-kernel speaks version 4 of the wire and riddle version 3; install or "
+        "riddle-kernel speaks version 5 of the wire and riddle version 4; install or "
         "build both together");
 }
 
@@ -207,8 +207,6 @@ static const struct {
       "{\"verdict\":\"error\",\"exec_time_ms\":1,\"error\":{\"type\":\"t\",\"message\":\"m\"}}",
       true },
     { WIRE_INGEST, WIRE_INGESTED, "{\"verdict\":\"error\",\"exec_time_ms\":1}", false },
-    { WIRE_PROFILE, WIRE_PROFILED, "{" OK_HEAD ",\"profile\":{}}", true },
-    { WIRE_PROFILE, WIRE_PROFILED, "{" OK_HEAD "}", false },
     { WIRE_LIST, WIRE_LISTED, "{" OK_HEAD ",\"files\":[],\"files_truncated\":true}", true },
     { WIRE_READ, WIRE_PIECE, "{" OK_HEAD ",\"size\":5,\"bytes\":0}", true },
     { WIRE_READ, WIRE_PIECE, "{" OK_HEAD ",\"size\":5,\"bytes\":1}", false },
