@@ -168,28 +168,53 @@ static void rehearse_kernel(void *arg)
     kernel_main(&r->parts, r->control, 1, 1); /* the zygote's own output goes nowhere */
 }
 
-/* The requests of a kernel's life up to its first answer. */
+#define REHEARSED_CELLS 2
+
+static void rehearsed_cell(void)
+{
+    static int n;
+    if (++n == REHEARSED_CELLS)
+        hot_pages_rehearsed();
+}
+
+static int send_cell(int sock, uint32_t id, const char *code, bool restricted, struct err *err)
+{
+    auto_json json_t *exec = json_pack("{s:s, s:s, s:b, s:b, s:i, s:i}", "kind", "python", "code",
+                                       code, "restricted", restricted, "svg", 0, "max_rows", 200,
+                                       "max_bytes", 65536);
+    return wire_send_json(sock, WIRE_EXEC, id, exec, NULL, 0, err);
+}
+
+/*
+ * The requests of a kernel's life up to its first answers. A kernel for an agent uses what others
+ * use, and more.
+ */
 static int send_first_requests(int sock, struct err *err)
 {
-    static const struct wire_start start = { .memory_bytes = 512 << 20,
-                                             .workspace_bytes = 64 << 20,
-                                             .tmp_bytes = 64 << 20,
-                                             .inodes = 4096,
-                                             .file_bytes = 64 << 20,
-                                             .pids = 64,
-                                             .open_files = 256,
-                                             .threads = 1 };
+    static const struct wire_start start = {
+        .memory_bytes = 512 << 20,
+        .workspace_bytes = 64 << 20,
+        .tmp_bytes = 64 << 20,
+        .inodes = 4096,
+        .file_bytes = 64 << 20,
+        .pids = 64,
+        .open_files = 256,
+        .threads = 1,
+        .agent = true,
+        .debugging = true,
+        .python_allowed = "=json,datetime,math,random,re,asyncio,"
+                          "collections,itertools,typing,pandas,numpy"
+    };
     auto_json json_t *join = json_pack("{s:i}", "groups", 0), *body = wire_start_body(&start);
-    auto_json json_t *exec = json_pack("{s:s, s:s, s:b, s:b, s:i, s:i}", "kind", "python", "code",
-                                       python_first_cell(), "restricted", 0, "svg", 0, "max_rows",
-                                       200, "max_bytes", 65536);
     int r = wire_send_json(sock, WIRE_JOIN, 0, join, NULL, 0, err);
     if (r == 0)
         r = wire_send_json(sock, WIRE_START, 0, body, NULL, 0, err);
-    return r < 0 ? r : wire_send_json(sock, WIRE_EXEC, 1, exec, NULL, 0, err);
+    if (r == 0)
+        r = send_cell(sock, 1, python_first_cell(), false, err);
+    return r < 0 ? r : send_cell(sock, 2, "1 + 1", true, err);
 }
 
-/* The pages that kernels use are learnt from one that lives, in a jail, up to its first answer. */
+/* The pages that kernels use are learnt from one that lives, in a jail, up to its first answers. */
 static void learn_hot_pages(const struct kernel_parts *parts)
 {
     int control[2];
@@ -198,7 +223,7 @@ static void learn_hot_pages(const struct kernel_parts *parts)
         return;
     int r = send_first_requests(control[0], &err);
     struct rehearsal rehearsal = { .parts = *parts, .control = control[1] };
-    rehearsal.parts.answered = hot_pages_rehearsed;
+    rehearsal.parts.answered = rehearsed_cell;
     struct hot_rehearsal hot = {
         .run = rehearse_kernel,
         .arg = &rehearsal,
