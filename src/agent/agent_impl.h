@@ -43,6 +43,7 @@ struct chat {
     struct thread_kernel *kernel;
     bool data_is_gone;  /* something that its kernel may have read was deleted: it gets no image */
     bool is_branch;     /* it was forked from a kernel that lived, and has no image yet */
+    bool is_put_aside;  /* the server stops */
     bool refresh_due;   /* files came or went during a turn */
     struct turn *turns; /* the first one runs */
     struct settle_waiter *settling; /* who waits for its kernel to settle */

@@ -610,12 +610,27 @@ int keeper_begin(struct agent *a, struct err *err)
     return loop_after(a->env.loop, sweep_ms(a), on_sweep, a, &a->sweep, err);
 }
 
+/* A kernel that is on its way, as that of a new fork is, is put aside once it has arrived. */
+static void put_aside(struct agent *a)
+{
+    for (struct chat *c = a->chats; c; c = c->next) {
+        struct err err = ERR_INIT; /* what is lost is told later */
+        if (c->deleted || c->is_put_aside || !thread_kernel_is_kept(c->kernel) ||
+            kernel_state_is_moving(thread_kernel_state(c->kernel)) ||
+            !thread_kernel_has_variables(c->kernel))
+            continue;
+        c->is_put_aside = true;
+        (void)write_image(c, thread_kernel_port, &err);
+    }
+}
+
 static void look_again(void *arg)
 {
     struct agent *a = arg;
     struct err err = ERR_INIT;
     bool moving = false;
     a->aside.timer = NULL;
+    put_aside(a);
     for (const struct chat *c = a->chats; c; c = c->next)
         moving = moving || kernel_state_is_moving(thread_kernel_state(c->kernel));
     if (moving && clock_now_ms() < a->aside.until_ms &&
@@ -626,13 +641,8 @@ static void look_again(void *arg)
 
 void agent_put_aside(struct agent *a, int64_t max_ms, void (*done)(void *arg), void *arg)
 {
-    struct err err = ERR_INIT;
     a->aside.done = done;
     a->aside.arg = arg;
     a->aside.until_ms = clock_now_ms() + max_ms;
-    for (struct chat *c = a->chats; c; c = c->next)
-        if (!c->deleted && thread_kernel_is_kept(c->kernel) &&
-            thread_kernel_has_variables(c->kernel))
-            (void)write_image(c, thread_kernel_port, &err); /* what is lost is told later */
     look_again(a);
 }

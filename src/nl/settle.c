@@ -104,6 +104,14 @@ void nl_decide(struct nl_answer *a)
         a->status = NL_DECLINED;
 }
 
+/* Every word names what it stands for: nothing, or zero, is what the data says. */
+static bool is_exact(const struct nl_answer *a)
+{
+    const double *e = a->evidence;
+    return a->choices[0].rule && e[EVIDENCE_RULE_SOFT] < 0.05 && e[EVIDENCE_RULE_WEAK] == 0 &&
+           e[EVIDENCE_RULE_PART] == 0 && e[EVIDENCE_RULE_VERB] == 0;
+}
+
 void nl_settle(struct nl_answer *a, const json_t *const *rows, size_t ret_order[NL_CHOICES_MAX])
 {
     size_t n = 0, order[NL_CHOICES_MAX];
@@ -156,7 +164,9 @@ void nl_settle(struct nl_answer *a, const json_t *const *rows, size_t ret_order[
         double f[_FEATURE_MAX] = { 0 };
         judge_rows(a->expects_one, lists(a->choices[0].plan), best, f);
         a->evidence[EVIDENCE_EMPTY] = f[FEATURE_RESULT_EMPTY];
-        a->evidence[EVIDENCE_NOTHING] = f[FEATURE_RESULT_NULL] + f[FEATURE_RESULT_ZERO];
+        a->evidence[EVIDENCE_NOTHING] = is_exact(a) ? 0 :
+                                                      f[FEATURE_RESULT_NULL] +
+                                                          f[FEATURE_RESULT_ZERO];
         a->evidence[EVIDENCE_MANY_FOR_ONE] = f[FEATURE_RESULT_MANY_FOR_ONE];
     }
     nl_decide(a);
