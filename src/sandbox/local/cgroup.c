@@ -289,6 +289,10 @@ void cgroup_tree_close(struct cgroup_tree *t)
             remove_v2(t->at[c].base);
         else
             rmdir(t->at[c].base);
+        char parent[CGROUP_PATH_MAX];
+        snprintf(parent, sizeof(parent), "%s", t->at[c].base);
+        *strrchr(parent, '/') = 0;
+        remove_stale(parent); /* whose kernels were still ending when we began */
     }
 }
 
