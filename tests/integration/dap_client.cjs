@@ -115,7 +115,9 @@ const scenarios = {
   },
   async pause() {
     await attach();
+    const looping = dc.waitForEvent("output");
     await done();
+    await looping;
     const at = await stopped(() => dc.pauseRequest({ threadId: 1 }));
     const n = Number((await evaluate("n")).result);
     await evaluate("keep_going = False", "repl");

@@ -92,9 +92,9 @@ def test_uncaught_exception_stops_with_its_text(server, sandbox):
 
 
 def test_busy_loop_is_paused(server, sandbox):
-    code = "n = 0\nkeep_going = True\nwhile keep_going:\n    n += 1\nprint('ended')\n"
+    code = "n = 0\nkeep_going = True\nwhile keep_going:\n    n += 1\n    if n == 100:\n        print('looping', flush=True)\nprint('ended')\n"
     seen = drive(offer(server, sandbox, code), "pause")
-    assert seen["at"]["reason"] == "pause" and seen["n"] > 0 and seen["output"]["stdout"] == "ended\n"
+    assert seen["at"]["reason"] == "pause" and seen["n"] >= 100 and seen["output"]["stdout"] == "looping\nended\n"
 
 
 def test_logpoints_print_and_do_not_stop(server, sandbox):
