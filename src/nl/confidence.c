@@ -16,8 +16,8 @@
 #define MANY_GROUPS 30
 
 /*
- * The weights are learned from sets that the rules have seen. On sets that they have not, what is
- * learned as 0.9 and more is right as often as 0.8 and more promises.
+ * The weights were learned from sets for most of which rules were written: on others they promise
+ * too much. What they give 0.9 is told as 0.8; docs/planner.md says how that was chosen.
  */
 #define LEARNED_SURE 0.9
 #define SURE 0.8

@@ -7,7 +7,7 @@
 
 #include "nl/frame.h"
 
-#define JOINED_MAX 6
+#define JOIN_TABLES_MAX 6
 #define WEAKER 0.1 /* as much less as a link may be worth over fewer tables */
 
 int fr_gap(const struct frame *f, const struct nl_mention *a, const struct nl_mention *b)
@@ -57,7 +57,7 @@ static bool add_to_scope(struct frame *f, int table)
     bool ambiguous;
     if (nl_in_scope(sc, table))
         return true;
-    for (int i = 0; i < sc->n && sc->n < JOINED_MAX; i++) {
+    for (int i = 0; i < sc->n && sc->n < JOIN_TABLES_MAX; i++) {
         const struct nl_link_key *k = key_from(f, sc->tables[i], table, &ambiguous);
         if (ambiguous)
             return false;
@@ -68,7 +68,7 @@ static bool add_to_scope(struct frame *f, int table)
         return true;
     }
     /* by way of a third */
-    for (int mid = 0; mid < f->s->n_tables && sc->n + 1 < JOINED_MAX; mid++) {
+    for (int mid = 0; mid < f->s->n_tables && sc->n + 1 < JOIN_TABLES_MAX; mid++) {
         if (nl_in_scope(sc, mid) || !key_from(f, mid, table, &ambiguous) || ambiguous)
             continue;
         for (int i = 0; i < sc->n; i++)
@@ -414,6 +414,7 @@ static int read_both(const struct nl_schema *s, const char *question, struct are
 
 /* ---- the same question over fewer tables ---- */
 
+/* The schema with the tables of the scope only; the others keep their places, without columns. */
 static const struct nl_schema *within(const struct nl_schema *s, const struct nl_scope *scope,
                                       struct arena *a)
 {
@@ -468,15 +469,13 @@ static int read_within(const struct nl_schema *s, const char *question, struct a
     struct nl_scope *scopes = arena_alloc(a, sizeof(*scopes) * NL_SCOPES_MAX);
     struct nl_tokens *q = arena_alloc(a, sizeof(*q));
     struct frame *best = NULL;
-    double said[NL_MAX_TABLES], first = 0, second = 0;
+    double said[NL_MAX_TABLES], most = 0;
     if (!scopes || !q)
         return err_set(err, ERR_NO_MEMORY, "the question does not fit");
     int r = nl_tokenize(question, a, q, err);
     if (r < 0)
         return r;
     nl_prefer_names(s, q);
-    for (int t = 0; t < s->n_tables; t++)
-        said[t] = nl_table_mentioned(s, t, q);
     int n = nl_find_scopes(s, q, said, a, scopes, err);
     for (int i = 0; i < n && r >= 0; i++) {
         const struct nl_schema *few = within(s, &scopes[i], a);
@@ -487,22 +486,16 @@ static int read_within(const struct nl_schema *s, const char *question, struct a
         r = read_both(few, question, a, &f, &complete, err);
         if (r < 0 || !complete)
             continue;
-        double x = worth(f);
-        bool same = best && json_equal(best->plan, f->plan);
-        if (!keeps_names(*ret, f) || same || x <= first) {
-            if (!same && keeps_names(*ret, f))
-                second = MAX_OF(second, x);
-            json_decref(f->plan);
-            json_decref(f->chart);
-            continue;
+        bool better = worth(f) > most && keeps_names(*ret, f);
+        struct frame *loser = better ? best : f;
+        if (loser) {
+            json_decref(loser->plan);
+            json_decref(loser->chart);
         }
-        if (best) {
-            json_decref(best->plan);
-            json_decref(best->chart);
+        if (better) {
+            most = worth(f);
+            best = f;
         }
-        second = first;
-        first = x;
-        best = f;
     }
     if (r < 0 || n < 0 || !best)
         return n < 0 ? n : r;

@@ -158,8 +158,6 @@ static int find_candidates(const struct nl_schema *s, const char *question, stru
     nl_prefer_names(s, q);
     all->expects_one = nl_expects_one(q);
     all->unnamed = s->n_tables == 1 && nl_table_mentioned(s, 0, q) < UNNAMED_SCORE;
-    for (int t = 0; t < s->n_tables; t++)
-        said[t] = nl_table_mentioned(s, t, q);
     int n = nl_find_scopes(s, q, said, a, scopes, err);
     for (int i = 0; i < n && r >= 0; i++)
         r = read_variants(s, &scopes[i], q, said, a, all, err);

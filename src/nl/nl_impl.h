@@ -340,11 +340,12 @@ static inline bool nl_in_scope(const struct nl_scope *scope, int table)
 #define NL_SCOPES_MAX 14
 
 /*
- * The tables that are worth a reading, alone and joined, the best first. said: how well each is
- * spoken of. Returns how many, or a negative error.
+ * The tables that are worth a reading, alone and joined, the best first. said becomes how well each
+ * is spoken of. Returns how many, or a negative error.
  */
-int nl_find_scopes(const struct nl_schema *s, const struct nl_tokens *q, const double *said,
-                   struct arena *a, struct nl_scope ret[NL_SCOPES_MAX], struct err *err);
+int nl_find_scopes(const struct nl_schema *s, const struct nl_tokens *q,
+                   double said[NL_MAX_TABLES], struct arena *a,
+                   struct nl_scope ret[NL_SCOPES_MAX], struct err *err);
 
 /* Spans that could be mentions, in the making. */
 struct nl_spans;

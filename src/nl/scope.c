@@ -168,14 +168,17 @@ static struct nl_scope turned(const struct nl_scope *scope)
     return ret;
 }
 
-int nl_find_scopes(const struct nl_schema *s, const struct nl_tokens *q, const double *said,
-                   struct arena *a, struct nl_scope ret[NL_SCOPES_MAX], struct err *err)
+int nl_find_scopes(const struct nl_schema *s, const struct nl_tokens *q,
+                   double said[NL_MAX_TABLES], struct arena *a,
+                   struct nl_scope ret[NL_SCOPES_MAX], struct err *err)
 {
     struct worth *w = arena_alloc(a, sizeof(*w) * NL_MAX_TABLES);
     struct join joins[JOINED_MAX + 1];
     int order[NL_MAX_TABLES], n = 0, n_joins = 0;
     if (!w)
         return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    for (int t = 0; t < s->n_tables; t++)
+        said[t] = nl_table_mentioned(s, t, q);
     if (s->n_tables == 1) {
         ret[0] = (struct nl_scope){ .tables = { 0 }, .n = 1 };
         return 1;

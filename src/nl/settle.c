@@ -164,9 +164,8 @@ void nl_settle(struct nl_answer *a, const json_t *const *rows, size_t ret_order[
         double f[_FEATURE_MAX] = { 0 };
         judge_rows(a->expects_one, lists(a->choices[0].plan), best, f);
         a->evidence[EVIDENCE_EMPTY] = f[FEATURE_RESULT_EMPTY];
-        a->evidence[EVIDENCE_NOTHING] = is_exact(a) ? 0 :
-                                                      f[FEATURE_RESULT_NULL] +
-                                                          f[FEATURE_RESULT_ZERO];
+        if (!is_exact(a))
+            a->evidence[EVIDENCE_NOTHING] = f[FEATURE_RESULT_NULL] + f[FEATURE_RESULT_ZERO];
         a->evidence[EVIDENCE_MANY_FOR_ONE] = f[FEATURE_RESULT_MANY_FOR_ONE];
     }
     nl_decide(a);
