@@ -64,7 +64,8 @@ struct client_request {
     size_t head_bytes;
     int64_t drain_until_ms;
     struct err failure; /* of body(), or a limit of ours */
-    char origin[CLIENT_ORIGIN_SIZE];
+    char origin[CLIENT_ORIGIN_SIZE]; /* for messages: of the URL, or the path of the socket */
+    bool is_unix;
     char curl_error[CURL_ERROR_SIZE];
 };
 
@@ -377,6 +378,11 @@ static void describe_failure(struct client_request *r, CURLcode code, struct err
         *err = r->failure;
         return;
     }
+    /* For a socket of this machine libcurl's own words name a port. */
+    long os_errno = 0;
+    if (r->is_unix && code == CURLE_COULDNT_CONNECT &&
+        curl_lib.easy_getinfo(r->easy, CURLINFO_OS_ERRNO, &os_errno) == CURLE_OK && os_errno)
+        why = strerror((int)os_errno);
     str_show(why, strlen(why), shown, sizeof(shown));
     switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
@@ -663,7 +669,10 @@ int client_start(struct client *c, const struct client_options *o,
     r->resp.retry_after_ms = -1;
     r->resp.should_retry = -1;
     r->max_body_bytes = o->max_body_bytes;
+    r->is_unix = o->unix_socket != NULL;
     code = parse_url(o->url, r->origin, &loopback, err);
+    if (r->is_unix)
+        snprintf(r->origin, sizeof(r->origin), "%s", o->unix_socket);
     if (code == 0) {
         r->easy = curl_lib.easy_init();
         r->body = malloc(o->body_len + 1);
