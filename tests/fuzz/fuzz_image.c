@@ -1,11 +1,12 @@
 /*
  * Fuzzes what is read of images: the tables, which a kernel checks before anything follows from
- * them; the records of files in front of them; and the head that riddle itself reads. Each is
- * refused with a reason, or holds to what its reader relies on.
+ * them, also as they come out of the pipe of a live fork; the records of files in front of them; and
+ * the head that riddle itself reads. Each is refused with a reason, or holds to what its reader relies on.
  *
  * Input: a byte that says which, then the bytes. The checksum of tables is made right.
  */
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "scratch.h"
 
 #define INPUT_MAX (1u << 16)
+#define PIPE_BYTES (1 << 17)
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -91,6 +93,17 @@ static void check_tables(const struct image_tables *t)
     check_name(t, h->cwd);
 }
 
+static void make_right(char *bytes, size_t size)
+{
+    struct image_head *h = (struct image_head *)(void *)bytes;
+    if (size < sizeof(*h))
+        return;
+    h->magic = IMAGE_MAGIC;
+    h->check = 0;
+    if (image_sizes_are_good(h) && image_tables_bytes(h) <= size)
+        h->check = checksum(0, bytes, image_tables_bytes(h));
+}
+
 static void try_tables(const uint8_t *data, size_t size)
 {
     /* Exactly as large, so that AddressSanitizer sees a read past the end. */
@@ -100,17 +113,45 @@ static void try_tables(const uint8_t *data, size_t size)
     if (!bytes)
         return;
     memcpy(bytes, data, size);
-    if (size >= sizeof(struct image_head)) {
-        struct image_head *h = (struct image_head *)(void *)bytes;
-        h->magic = IMAGE_MAGIC;
-        h->check = 0;
-        if (image_sizes_are_good(h) && image_tables_bytes(h) <= size)
-            h->check = checksum(0, bytes, image_tables_bytes(h));
-    }
+    make_right(bytes, size);
     int r = image_check(bytes, size, &t, &err);
     check_refusal(r, &err);
     if (r == 0)
         check_tables(&t);
+}
+
+/* ---- the pipe of a live fork ---- */
+
+/* Two bytes: how far into a page the files end, and whether the magic is left as it is. */
+static void try_stream(const uint8_t *data, size_t size)
+{
+    int ends[2];
+    if (size < 2)
+        return;
+    uint64_t at = (data[0] | (data[1] & 15u) << 8) * 8u % IMAGE_PAGE, end = 0;
+    bool is_kept = data[1] & 16;
+    size_t padding = (size_t)(image_pad(at) - at), len = padding + size - 2;
+    auto_free char *sent = calloc(1, len + 1);
+    auto_free char *bytes = malloc(size); /* less than head and tables may ask for */
+    struct image_tables t;
+    struct err err = ERR_INIT;
+    must(sent && bytes && pipe2(ends, O_CLOEXEC) == 0);
+    memcpy(sent + padding, data + 2, size - 2);
+    if (!is_kept)
+        make_right(sent + padding, size - 2);
+    must(fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES) >= (int)len);
+    must(write(ends[1], sent, len) == (ssize_t)len);
+    close(ends[1]);
+    int r = image_read_tables(ends[0], true, at, bytes, size, &t, &end, &err);
+    check_refusal(r, &err);
+    if (r == 0) {
+        check_tables(&t);
+        must(end % IMAGE_PAGE == 0 && end - at <= len);
+        /* What is left are the pages. */
+        size_t left = len - (size_t)(end - at);
+        must(read(ends[0], sent, len) == (ssize_t)left);
+    }
+    close(ends[0]);
 }
 
 /* ---- files ---- */
@@ -161,7 +202,8 @@ static void try_head(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const tries[])(const uint8_t *, size_t) = { try_tables, try_records, try_head };
+    static void (*const tries[])(const uint8_t *, size_t) = { try_tables, try_records, try_head,
+                                                              try_stream };
     if (size > 0 && size <= INPUT_MAX)
         tries[data[0] % ARRAY_SIZE(tries)](data + 1, size - 1);
     return 0;

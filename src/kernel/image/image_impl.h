@@ -197,6 +197,16 @@ int archive_skip(int fd, uint64_t *at, struct err *err);
 int image_write(int fd, const void *data, size_t len, struct err *err);
 int image_read(int fd, void *data, size_t len, struct err *err);
 
+/* ---- tables.c ---- */
+
+/*
+ * Reads head and tables, `at` bytes behind the begin of a file or of the pipe that a living kernel
+ * writes itself to, into `bytes`, and checks them. *ret_end: where the first page is, which is read
+ * next. NOT_FOUND: in the pipe, the portable form follows instead.
+ */
+int image_read_tables(int fd, bool is_stream, uint64_t at, void *bytes, size_t max,
+                      struct image_tables *ret, uint64_t *ret_end, struct err *err);
+
 /* ---- mapped.c ---- */
 
 /* In the process that was made from an image. */

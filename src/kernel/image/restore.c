@@ -28,10 +28,10 @@
 #define GAP_PAGES 64 /* so many are discarded without a look at them */
 #define PIECES 512   /* of one preadv() */
 #define HIGH_FD 200
-#define HIGH_FDS 4      /* below the limit of open files, where that is lower */
+#define HIGH_FDS 4              /* below the limit of open files, where that is lower */
 #define LAYOUT_AT (64ull << 20) /* in the room: the largest tables end before it */
-#define EXIT_DAMAGED 86 /* what was read is not what was written */
-#define EXIT_LAYOUT 87  /* Linux refused a mapping */
+#define EXIT_DAMAGED 86         /* what was read is not what was written */
+#define EXIT_LAYOUT 87          /* Linux refused a mapping */
 
 /* What a mapping of the image has: its own, another one, or one that it can be written to with. */
 enum protection { PROTECTION_SAME, PROTECTION_OTHER, PROTECTION_OPEN };
@@ -700,52 +700,18 @@ static int open_fds(struct plan *p, struct err *err)
     return r;
 }
 
-/* Goes on at the next page, `at` bytes from the begin. */
-static int skip_padding(const struct plan *p, uint64_t at, struct err *err)
-{
-    char padding[IMAGE_PAGE];
-    if (p->is_stream)
-        return image_read(p->fd, padding, (size_t)(image_pad(at) - at), err);
-    return lseek(p->fd, (off_t)image_pad(at), SEEK_SET) >= 0 ?
-               0 :
-               err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
-}
-
-/*
- * Reads head and tables behind what `at` bytes of the file have been taken of. A pipe is read up to
- * its first page.
- */
+/* Reads head and tables behind what `at` bytes of the file have been taken of. */
 static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *err)
 {
-    uint64_t from = image_pad(at);
-    struct image_head head;
-    int r = skip_padding(p, at, err);
-    if (r == 0)
-        r = image_read(p->fd, &head.magic, sizeof(head.magic), err);
-    p->follows = r == 0 && p->is_stream && head.magic == COMPANION_MAGIC;
+    int r = image_read_tables(p->fd, p->is_stream, at, p->bytes, LAYOUT_AT - sizeof(*p), &p->t,
+                              &p->pages_at, err);
+    p->follows = r == -ERR_NOT_FOUND;
     if (p->follows)
         return OTHER("the kernel that was to be copied cannot be an image");
-    if (r == 0)
-        r = image_read(p->fd, (char *)&head + sizeof(head.magic),
-                       sizeof(head) - sizeof(head.magic), err);
-    if (r < 0)
-        return r;
-    if (head.magic != IMAGE_MAGIC || !image_sizes_are_good(&head))
-        return err_set(err, ERR_VALIDATION, "the image is damaged: it has no head");
-    size_t len = image_tables_bytes(&head);
-    memcpy(p->bytes, &head, sizeof(head));
-    r = image_read(p->fd, p->bytes + sizeof(head), len - sizeof(head), err);
-    if (r == 0)
-        r = image_check(p->bytes, len, &p->t, err);
-    if (r < 0)
-        return r;
-    uint64_t pages = image_pad(from + len);
-    if (p->is_stream)
-        return skip_padding(p, from + len, err);
-    if (size < pages + p->t.head->n_pages * IMAGE_PAGE + 8 * (1 + p->t.head->n_longs))
+    if (r == 0 && !p->is_stream &&
+        size < p->pages_at + p->t.head->n_pages * IMAGE_PAGE + 8 * (1 + p->t.head->n_longs))
         return err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
-    p->pages_at = pages;
-    return 0;
+    return r;
 }
 
 static int open_base(struct plan *p, struct err *err)
