@@ -386,7 +386,7 @@ static bool begin_writing(struct figures *f, size_t n, enum figure_part part, js
     snprintf(w->path, sizeof(w->path), "%s/%s/%zu.%s", f->store->dir, f->run_id, n,
              figure_part_names[part]);
     f->writing++;
-    room_hold(&w->room, len);
+    room_hold(&w->room, room_owner(f->owner), len);
     if (loop_work(f->store->loop, write_work, written, w, &ignored) == 0)
         return true;
     room_leave(&w->room);

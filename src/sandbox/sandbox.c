@@ -35,6 +35,7 @@ struct sandbox {
     struct inbox inbox;
     /* Of a long message. Nothing is read from the kernel while it waits for room or is parsed. */
     struct room_place room;
+    uint64_t room_owner;
     struct parsing *parsing;
     struct buf behind; /* what had been read already */
     struct sandbox_limits limits;
@@ -148,6 +149,7 @@ int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, st
                             .ops = ops,
                             .limits = start->limits,
                             .timer = timer,
+                            .room_owner = start->owner ? room_owner(start->owner) : 0,
                             .has_image = start->image || start->source,
                             .freed = start->freed,
                             .freed_arg = start->freed_arg };
@@ -730,7 +732,8 @@ static void take_items(struct sandbox *sb, struct inbox_item *item, const char *
     int r = 0;
     for (;;) {
         if (item->what == INBOX_ANNOUNCED &&
-            !room_enter(&sb->room, sb->link->provider->loop, item->n_bytes, on_room, sb))
+            !room_enter(&sb->room, sb->link->provider->loop, sb->room_owner, item->n_bytes, on_room,
+                        sb))
             hold_back(sb, bytes, len);
         if (item->what == INBOX_LARGE)
             begin_parsing(sb, item->large, bytes, len, item);

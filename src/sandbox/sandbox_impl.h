@@ -11,6 +11,7 @@
 struct sandbox_start {
     void (*freed)(void *arg); /* its kernel was ended and nobody knows it any more; may be NULL */
     void *freed_arg;
+    const char *owner; /* whose room its long messages take; NULL: nobody's */
     const char *dataset_id;
     const struct kernel_mount *mounts;
     size_t n_mounts;

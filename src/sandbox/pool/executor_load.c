@@ -321,7 +321,8 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
     struct kernel_mount *mounts = arena_alloc(&l->arena, (3 * n + 2) * sizeof(*mounts));
     struct wire_start_table *tables = arena_alloc(&l->arena, (l->n_all + 1) * sizeof(*tables));
     size_t at = 0;
-    struct sandbox_start start = { .dataset_id = l->spec.dataset_id,
+    struct sandbox_start start = { .owner = l->owner,
+                                   .dataset_id = l->spec.dataset_id,
                                    .mounts = mounts,
                                    .tables = tables,
                                    .limits = l->spec.limits,

@@ -192,7 +192,7 @@ static void finds_the_pages_that_are_there(void **state)
         else if (kind_of(i) == 'r')
             (void)*page;
     }
-    uint64_t from = (uint64_t)at, to = from + PAGES * IMAGE_PAGE, entry;
+    uint64_t from = (uint64_t)at, to = from + PAGES * IMAGE_PAGE, entry = 0;
     int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     pagemap_walk_begin(&walk, fd, from, to);

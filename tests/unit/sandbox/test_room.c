@@ -1,4 +1,4 @@
-/* Room for long messages: a bound for all, first come, first served, and nobody keeps it for long. */
+/* Room for long messages: bounds for each owner and for all, and nobody keeps it for long. */
 
 #include <uv.h>
 #include "base/check.h"
@@ -8,17 +8,22 @@
 #define MB (1u << 20)
 
 static uv_loop_t loop;
-static struct room_place places[4];
-static int order[4], n_granted;
+static struct room_place places[8];
+static int order[8], n_granted;
 
 static void granted(void *arg)
 {
     order[n_granted++] = (int)((struct room_place *)arg - places);
 }
 
+static bool enter_of(const char *owner, int i, size_t bytes)
+{
+    return room_enter(&places[i], &loop, room_owner(owner), bytes, granted, &places[i]);
+}
+
 static bool enter(int i, size_t bytes)
 {
-    return room_enter(&places[i], &loop, bytes, granted, &places[i]);
+    return enter_of("ann", i, bytes);
 }
 
 static void run_until_granted(int n)
@@ -39,7 +44,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 8; i++)
         room_leave(&places[i]);
     uv_run(&loop, UV_RUN_DEFAULT);
     return uv_loop_close(&loop);
@@ -76,8 +81,8 @@ static void test_larger_than_the_room(void **state)
 static void test_what_is_held_anyway_counts(void **state)
 {
     (void)state;
-    room_hold(&places[0], ROOM_BYTES);
-    room_hold(&places[1], ROOM_BYTES);
+    room_hold(&places[0], room_owner("ann"), ROOM_BYTES);
+    room_hold(&places[1], room_owner("ann"), ROOM_BYTES);
     assert_false(enter(2, MB));
     room_leave(&places[0]);
     assert_false(enter(3, MB));
@@ -99,6 +104,32 @@ static void test_nobody_keeps_it_for_long(void **state)
     assert_false(enter(2, 1));
 }
 
+static void test_an_owner_who_takes_all_keeps_nobody_waiting(void **state)
+{
+    (void)state;
+    assert_true(enter(0, ROOM_BYTES));
+    for (int i = 1; i < 5; i++)
+        assert_false(enter(i, ROOM_BYTES));
+    assert_true(enter_of("ben", 5, ROOM_BYTES)); /* at once, past those who wait */
+    assert_false(enter_of("ben", 6, 1));
+}
+
+static void test_owners_take_turns_at_the_bound_of_all(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "ann", "ben", "cem", "dan" };
+    for (int i = 0; i < 4; i++)
+        assert_true(enter_of(names[i], i, ROOM_BYTES));
+    assert_false(enter(4, MB));
+    assert_false(enter(5, MB));
+    assert_false(enter_of("eve", 6, MB));
+    room_leave(&places[0]);
+    run_until_granted(3);
+    assert_int_equal(order[0], 4); /* neither ann nor eve holds anything: the oldest */
+    assert_int_equal(order[1], 6); /* ann holds something now */
+    assert_int_equal(order[2], 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +137,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_larger_than_the_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_held_anyway_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody_keeps_it_for_long, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_owner_who_takes_all_keeps_nobody_waiting, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_owners_take_turns_at_the_bound_of_all, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
