@@ -157,6 +157,14 @@ def zipped(name, data):
     return out.getvalue()
 
 
+def rows_book(rows):
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    for row in rows:
+        book.active.append(row)
+    book.save(out)
+    return out.getvalue()
+
+
 RUSSIAN_DOLL = {"u1": {"name": "A", "age": 3}, "u2": {"name": "B", "age": 4}}
 # Name, bytes, columns, first row, what a note says.
 KINDS = [
@@ -215,6 +223,8 @@ KINDS = [
     ("subtotals.csv", "Region,Item,Units\nN,a,1\n,b,2\nN Total,,3\nS,a,4\n,b,5\nS Total,,9\nGrand Total,,12\n", ["Region", "Item", "Units"],
      ["N", "a", "1"], "subtotals of rows above"),
     ("merged.xlsx", merged_book(), ["Region", "Q1 2023", "Q1 2024", "Total"], ["North", "1.5", "2.5", "4"], "2 header lines"),
+    ("pivot.xlsx", rows_book([["Sum of Sales", "Column Labels"], ["Row Labels", "2023", "2024", "Grand Total"], ["North", 10, 20, 30], ["South", 5, 6, 11]]),
+     ["Row Labels", "2023", "2024", "Grand Total"], ["North", "10", "20", "30"], "line above the header"),
     ("codes.xlsx", padded_book(), ["zip", "n"], ["01067", "0"], None),
     ("packed.zip", zipped("in/book.xlsx", padded_book()), ["zip", "n"], ["01067", "0"], None),
 ]
@@ -234,6 +244,42 @@ def test_kinds(programs, tmp_path):
             notes = [line for line in done.err.splitlines() if line.startswith(f"riddle: {name}:")]
             assert (table["columns"], table["rows"][0]) == (columns, row), name
             assert any(note in n for n in notes) if note else not notes, (name, notes)
+
+
+TYPES = {"VARCHAR": "t", "BIGINT": "n", "DOUBLE": "n", "DATE": "d", "TIMESTAMP": "ts", "TIMESTAMP WITH TIME ZONE": "tz", "TIME": "tm", "BOOLEAN": "b"}
+
+
+def test_exports(programs, tmp_path):
+    """Every name, type and value of files as programs export them."""
+    script = SCRIPT.replace('"columns": columns', '"types": list(sql(f\'DESCRIBE "{name}"\').column_type), "columns": columns')
+    wrong = []
+    for at in range(0, len(corpus.EXPORTS), 20):
+        some = corpus.EXPORTS[at:at + 20]
+        for name, text, encoding, *_ in some:
+            (tmp_path / name).write_bytes(text.encode(encoding))
+        done = programs.run("--python", "-", *[tmp_path / name for name, *_ in some], stdin=script)
+        assert done.status == 0, done.err
+        found = {t["table"]: t for t in map(json.loads, done.text.splitlines())}
+        for name, _, _, columns, rows in some:
+            t = found[name.split(".")[0]]
+            names = [f"{c}:{TYPES.get(k, k)}" for c, k in zip(t["columns"], t["types"])]
+            typed = [[float(v) if v is not None and c.endswith(":n") else v for c, v in zip(names, row)] for row in t["rows"]]
+            truth = [[float(v) if v is not None and c.endswith(":n") else v for c, v in zip(names, row)] for row in rows]
+            if names != columns.split("|") or typed != truth:
+                wrong.append((name, names, typed))
+    assert not wrong
+
+
+def test_last_row_of_a_sheet_with_a_name_only(programs, tmp_path):
+    (tmp_path / "people.xlsx").write_bytes(rows_book([["customer", "city"], ["Ann", "Ulm"], ["Bob"]]))
+    done = programs.run("--csv", "--sql", "SELECT * FROM people", tmp_path / "people.xlsx")
+    assert (done.text.splitlines(), done.err) == (["customer,city", "Ann,Ulm", "Bob,"], "")
+
+
+def test_columns_without_a_value_and_with_percent_in_some_are_told(server):
+    [file] = server.upload(("told.csv", "id,a,p\n1,n/a,5%\n2,n/a,0.05\n")).json["files"]
+    notes = {c["name"]: c["note"] for c in file["report"]["columns"]}
+    assert "nothing but words for no value ('n/a')" in notes["a"] and "others have none" in notes["p"]
 
 
 @pytest.mark.parametrize("name, data, note", [

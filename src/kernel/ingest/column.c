@@ -275,6 +275,12 @@ static bool says_epoch(const char *name)
     return name && name_says(name, words, ARRAY_SIZE(words));
 }
 
+/* 5% and 0.05: nobody knows whether the second is five percent or a twentieth of one. */
+bool column_mixes_percent(const struct column *c)
+{
+    return !c->no_number && c->affix == AFFIX_PERCENT && c->n_affixed < c->n_values;
+}
+
 /* What only looks like a number. */
 static bool is_name_of_something(const struct column *c)
 {
@@ -283,7 +289,8 @@ static bool is_name_of_something(const struct column *c)
            (c->all_spaced && !c->any_decimals && c->min_digits == c->max_digits &&
             c->min_digits >= PHONE_DIGITS) ||
            (c->affix == AFFIX_UNIT &&
-            (c->n_affixed < c->n_values || (c->worded && c->n_values < 3)));
+            (c->n_affixed < c->n_values || (c->worded && c->n_values < 3))) ||
+           column_mixes_percent(c);
 }
 
 /*

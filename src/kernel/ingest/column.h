@@ -98,6 +98,9 @@ void column_look(struct column *c, const char *s, size_t len, bool exact, int64_
 void columns_decide(struct column *columns, size_t n, const struct column_signs *said,
                     char delimiter, struct column_signs *ret_signs);
 
+/* Do some values have a percent sign and others none? Such a column is text. */
+bool column_mixes_percent(const struct column *c);
+
 const char *column_type_name(const struct column *c); /* DuckDB's */
 
 /* The value as a field of CSV: \N for none, text in quotes. */

@@ -189,6 +189,15 @@ static bool is_year_or_date(const struct cell *c)
            (c->kind == VALUE_NUMBER && len == 4 && atoi(text) >= 1900 && atoi(text) <= 2100);
 }
 
+/* Years and days are names, too. */
+static bool all_names(const struct row *row)
+{
+    for (size_t i = 0; i < row->n; i++)
+        if (is_typed(row->cells[i].kind) && !is_year_or_date(&row->cells[i]))
+            return false;
+    return row->n_full > 0;
+}
+
 /*
  * Names of groups above a header: ",2020,,2021,". The first cell may have a name, if the one below
  * is empty: "Region,2020,,2021," above ",Q1,Q2,Q1,Q2".
@@ -197,10 +206,7 @@ static bool is_group_row(const struct sample *s, size_t k)
 {
     const struct row *row = &s->rows[k];
 
-    for (size_t i = 0; i < row->n; i++)
-        if (is_typed(row->cells[i].kind) && !is_year_or_date(&row->cells[i]))
-            return false;
-    return row->n_full > 1 && (row->cells[0].kind == VALUE_EMPTY ||
+    return row->n_full > 1 && all_names(row) && (row->cells[0].kind == VALUE_EMPTY ||
                                (k + 1 < s->n && s->rows[k + 1].cells[0].kind == VALUE_EMPTY &&
                                 row->n_full < row->n && s->rows[k + 1].n_full + 1 >= row->n_full));
 }
@@ -265,12 +271,33 @@ static bool is_header(const struct sample *s, size_t h)
     return 2 * again < texts || texts == 0;
 }
 
+/*
+ * Has row k a text wherever the row above has no name, and nothing below some of its names? Surveys
+ * put answers below a question: "id,What do you use?,,Rating" above ",Python,R,Response".
+ */
+static bool fills_names(const struct sample *s, size_t k)
+{
+    const struct row *row = &s->rows[k];
+    size_t filled = 0, left = 0;
+
+    for (size_t i = 0; k > 0 && i < MIN_OF(row->n, s->rows[k - 1].n); i++) {
+        bool named = s->rows[k - 1].cells[i].kind != VALUE_EMPTY;
+
+        if (!named && row->cells[i].kind != VALUE_TEXT)
+            return false;
+        filled += !named;
+        left += named && row->cells[i].kind == VALUE_EMPTY;
+    }
+    return filled > 0 && left > 0 && filled < row->n_full;
+}
+
 /* Does row k continue the header: text above numbers? */
 static bool continues_header(const struct sample *s, size_t k)
 {
     const struct row *row = &s->rows[k];
     size_t above = 0, typed = 0, from = k + 1;
     bool grouped; /* below names of groups, years are names, too */
+    bool fills = fills_names(s, k);
 
     /* Units, say, may stand in yet another line of it. */
     while (from < k + CSV_HEADER_ROWS && from + 1 < s->n && all_text(&s->rows[from]))
@@ -286,7 +313,7 @@ static bool continues_header(const struct sample *s, size_t k)
 
         if (is_typed(c->kind) && !year)
             return false;
-        if (!column_is_typed(s, i, from))
+        if (!column_is_typed(s, i, from) || (fills && c->kind == VALUE_EMPTY))
             continue;
         typed++;
         above += year || (c->kind == VALUE_TEXT && !isdigit((unsigned char)c->text[0]));
@@ -314,7 +341,9 @@ static bool may_begin(const struct sample *s, size_t i)
         return true;
     /* Less full than usual: a line above the header, if a better one follows. */
     for (size_t k = i + 1; k < MIN_OF(i + 4, s->n); k++)
-        if (s->rows[k].n_full > row->n_full && all_text(&s->rows[k]) && continues_header(s, k))
+        if (s->rows[k].n_full > row->n_full && all_names(&s->rows[k]) && !fills_names(s, k) &&
+            (all_text(&s->rows[k]) ? continues_header(s, k) :
+                                     s->rows[k].n_full >= s->usual && is_header(s, k)))
             return false;
     return true;
 }
@@ -500,9 +529,33 @@ static bool is_total_word(const char *s, size_t len)
     return false;
 }
 
+/* Is the line in front of `at` blank? */
+static bool follows_blank(const char *text, size_t at)
+{
+    size_t breaks = 0;
+
+    while (at > 0 && strchr("\n\r \t,;\"", text[at - 1]) && text[at - 1])
+        breaks += text[--at] == '\n';
+    return breaks > 1;
+}
+
 enum tail_kind { TAIL_NONE, TAIL_BLANK, TAIL_TOTAL, TAIL_NOTE };
 
-static enum tail_kind kind_of_tail(const struct csv_record *rec, const struct sample *s)
+/* "Source: the warehouse" rather than the name of a row whose other cells are empty. */
+static bool is_sentence(const char *text, size_t len)
+{
+    size_t words = 1;
+
+    value_trim(&text, &len);
+    for (size_t i = 1; i < len; i++)
+        words += text[i] == ' ' && text[i - 1] != ' ';
+    return words > 3 || (len > 0 && strchr("*(#", text[0])) || memmem(text, len, ": ", 2) ||
+           memmem(text, len, "\xc2\xa9", 2);
+}
+
+/* `apart`: below a blank line; `exact`: records of a sheet do not show empty cells at their end. */
+static enum tail_kind kind_of_tail(const struct csv_record *rec, const struct sample *s, bool exact,
+                                   bool apart)
 {
     size_t full = 0, first = 0, numbers = 0;
     struct number number; /* its unit may be a word, as in the rows */
@@ -525,19 +578,11 @@ static enum tail_kind kind_of_tail(const struct csv_record *rec, const struct sa
         is_total_word(rec->fields[first].text, rec->fields[first].len))
         return TAIL_TOTAL;
     if (full == 1 && first == 0 && letters && s->width > 1 &&
-        (s->usual >= 3 || (s->usual == 2 && rec->n == 1)))
+        (s->usual >= 3 || (s->usual == 2 && rec->n == 1)) &&
+        ((!exact && rec->n < s->width) || apart ||
+         is_sentence(rec->fields[0].text, rec->fields[0].len)))
         return TAIL_NOTE;
     return TAIL_NONE;
-}
-
-/* Is the line in front of `at` blank? */
-static bool follows_blank(const char *text, size_t at)
-{
-    size_t breaks = 0;
-
-    while (at > 0 && strchr("\n\r \t,;\"", text[at - 1]) && text[at - 1])
-        breaks += text[--at] == '\n';
-    return breaks > 1;
 }
 
 static int find_end(const char *text, size_t len, const struct sample *s, size_t floor,
@@ -565,7 +610,8 @@ static int find_end(const char *text, size_t len, const struct sample *s, size_t
         records.at = begin;
         records.expected = shape->layout.exact ? 0 : s->width;
         r = csv_records_next(&records, &rec, err);
-        kind = r == 1 ? kind_of_tail(&rec, s) : TAIL_BLANK;
+        kind = r == 1 ? kind_of_tail(&rec, s, shape->layout.exact, follows_blank(text, begin)) :
+                        TAIL_BLANK;
         /* A sentence with separators in it, apart from the rows and half as wide at most. */
         if (kind == TAIL_NONE && s->usual >= 3 && 2 * rec.n <= s->width &&
             value_kind(rec.fields[0].text, rec.fields[0].len) == VALUE_TEXT &&

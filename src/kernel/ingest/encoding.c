@@ -2,8 +2,9 @@
  * Encodings. Text that is valid UTF-8 is UTF-8, and so is text most of which is: what is not is
  * Windows-1252 then, as if lines of two files were put together. Otherwise the East Asian encodings
  * are tried: the text must be valid, and most of what comes out must be letters that such texts are
- * made of. Then, letters that stand in a row are Cyrillic or Greek; single ones among ASCII letters
- * are those of Western or Central Europe, on Windows, a Mac or DOS.
+ * made of. Then, letters that stand in a row are of another alphabet: the one whose common letters
+ * they are. Single ones among ASCII letters are those of Western or Central Europe or of Turkey, on
+ * Windows, a Mac or DOS.
  */
 
 #include "kernel/ingest/encoding.h"
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <uchar.h>
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "base/str.h"
@@ -66,12 +68,42 @@ static enum script script_of(uint32_t c)
                SCRIPT_OTHER;
 }
 
+/* Letters of an alphabet, and those that make up most of a text. */
+static const struct alphabet {
+    const char *encoding;
+    uint32_t from, to;
+    const char32_t *common;
+} alphabets[] = {
+    { "windows-1251", 0x400, 0x45f, U"оеаинтсрвлкмдпуяыг" },
+    { "koi8-r", 0x400, 0x45f, U"оеаинтсрвлкмдпуяыг" },
+    { "cp866", 0x400, 0x45f, U"оеаинтсрвлкмдпуяыг" },
+    { "windows-1253", 0x370, 0x3ff, U"αοιετσνηυρπκμλςάόίήέ" },
+    { "windows-1255", 0x590, 0x5ff, U"יוהלארתבשמנדםחק" },
+    { "windows-1256", 0x600, 0x6ff, U"اليمنوترةبعدسفهق" },
+    { "cp874", 0xe00, 0xe7f,
+      U"านรอกเงมยลวดทสตคบปหใ"
+      U"่้ีัิุื์็ะ" },
+};
+
 struct decoded {
     size_t n, scripts[SCRIPT_OTHER + 1]; /* characters past ASCII */
+    long score;                          /* how much they look like the alphabet's */
     bool valid;
 };
 
-static void decode(const char *encoding, const unsigned char *data, size_t len, struct decoded *ret)
+static int score_of(uint32_t c, const struct alphabet *a)
+{
+    if (c < a->from || c > a->to)
+        return c < 0xc0 || (c >= 0x2010 && c <= 0x203a) ? 0 : -10; /* signs between words */
+    for (const char32_t *p = a->common; *p; p++)
+        if (*p == c)
+            return 10;
+    return 2;
+}
+
+/* `a` may be NULL. */
+static void decode(const char *encoding, const struct alphabet *a, const unsigned char *data,
+                   size_t len, struct decoded *ret)
 {
     iconv_t cd = iconv_open("UTF-32LE", encoding);
     char *in = (char *)data;
@@ -89,6 +121,7 @@ static void decode(const char *encoding, const unsigned char *data, size_t len, 
                 continue;
             ret->n++;
             ret->scripts[script_of(out[i])]++;
+            ret->score += a ? score_of(out[i], a) : 0;
         }
         if (n == (size_t)-1 && errno == EINVAL) /* the sample ends within a character */
             break;
@@ -97,6 +130,23 @@ static void decode(const char *encoding, const unsigned char *data, size_t len, 
     }
     if (cd != (iconv_t)-1)
         iconv_close(cd);
+}
+
+static const char *find_alphabet(const unsigned char *d, size_t len)
+{
+    const char *best = NULL;
+    long best_score = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(alphabets); i++) {
+        struct decoded t;
+
+        decode(alphabets[i].encoding, &alphabets[i], d, len, &t);
+        if (t.valid && t.score > best_score && t.score >= 5 * (long)t.n) {
+            best = alphabets[i].encoding;
+            best_score = t.score;
+        }
+    }
+    return best;
 }
 
 /* Bytes 0xb0 to 0xd7 begin the most common characters in GBK and EUC-KR, 0xa4 to 0xc6 in Big5. */
@@ -131,25 +181,25 @@ static const char *find_asian(const unsigned char *d, size_t len)
 {
     struct decoded t;
 
-    decode("CP932", d, len, &t); /* Shift-JIS with the characters that Windows added */
+    decode("CP932", NULL, d, len, &t); /* Shift-JIS with the characters that Windows added */
     if (t.valid && t.n > 0 &&
         (t.scripts[SCRIPT_KANA] + t.scripts[SCRIPT_COMMON_HAN]) * 10 >= t.n * 8 &&
         (t.scripts[SCRIPT_KANA] * 10 >= t.n || count_high_trails(d, len) * 10 >= t.n * 3) &&
         count_leads(d, len, 0x81, 0x9f) * 2 >= t.n)
         return "shift_jis";
-    decode("EUC-JP", d, len, &t);
+    decode("EUC-JP", NULL, d, len, &t);
     if (t.valid && t.n > 0 && t.scripts[SCRIPT_KANA] * 10 >= t.n * 2 &&
         (t.scripts[SCRIPT_KANA] + t.scripts[SCRIPT_COMMON_HAN]) * 10 >= t.n * 8)
         return "euc-jp";
-    decode("CP949", d, len, &t);
+    decode("CP949", NULL, d, len, &t);
     if (t.valid && t.n > 0 && t.scripts[SCRIPT_HANGUL] * 10 >= t.n * 8 &&
         count_leads(d, len, 0xb0, 0xc8) * 10 >= t.n * 8)
         return "cp949";
-    decode("GB18030", d, len, &t);
+    decode("GB18030", NULL, d, len, &t);
     if (t.valid && t.n > 0 && t.scripts[SCRIPT_COMMON_HAN] * 10 >= t.n * 8 &&
         count_leads(d, len, 0xb0, 0xd7) * 10 >= t.n * 7)
         return "gb18030";
-    decode("BIG5", d, len, &t);
+    decode("BIG5", NULL, d, len, &t);
     if (t.valid && t.n > 0 && t.scripts[SCRIPT_COMMON_HAN] * 10 >= t.n * 8 &&
         count_leads(d, len, 0xa4, 0xc6) * 10 >= t.n * 7)
         return "big5";
@@ -174,43 +224,64 @@ static bool is_central(const unsigned char *d, size_t len, size_t i)
 {
     bool before = i > 0 && is_letter(d[i - 1]), behind = i + 1 < len && is_letter(d[i + 1]);
 
-    return (before && behind && is_among(d[i], "\xb3\xb9\x9c\xbf\x9f\xbe\x9d\x9e\x9a")) ||
-           (behind && is_among(d[i], "\xa3\xa5\xaf\x8a\x8e\xbc")) ||
+    return (before && behind && is_among(d[i], "\xb3\xb9\x9c\xbf\x9f\xbe\x9d\x9e\x9a\xba")) ||
+           (behind && is_among(d[i], "\xa3\xa5\xaf\x8a\x8e\xbc\xaa")) ||
            (before && is_among(d[i], "\xb3\xb9\x9f\x9e\x9a\x9d") && !behind && i + 1 < len &&
             d[i + 1] != '/' && i > 1 && is_letter(d[i - 2]));
 }
 
+/*
+ * Bytes that are different letters in Windows-1250 and -1252. Those of most languages (a with an
+ * umlaut, e with an acute) are the same in both.
+ */
+static bool tells_central(unsigned char c)
+{
+    return is_among(c, "\xc0\xc3\xc5\xc6\xc8\xca\xcc\xcf\xd1\xd2\xd5\xd8\xd9\xdb"
+                       "\xe0\xe3\xe5\xe6\xe8\xea\xec\xef\xf1\xf2\xf5\xf8\xf9\xfb");
+}
+
 static const char *find_european(const unsigned char *d, size_t len)
 {
-    size_t high = 0, runs = 0, upper = 0, lower = 0, controls = 0, mac = 0, dos = 0, central = 0,
-           greek = 0;
+    size_t high = 0, runs = 0, controls = 0, mac = 0, dos = 0, central = 0, telling = 0;
+    size_t turkish = 0, acute = 0, umlauts = 0, double_acute = 0, western = 0;
 
     for (size_t i = 0; i < len; i++) {
         bool in_word = i > 0 && i + 1 < len && (isalpha(d[i - 1]) || d[i - 1] >= 0x80) &&
-                       (isalpha(d[i + 1]) || d[i + 1] >= 0x80);
+                       (isalpha(d[i + 1]) || d[i + 1] >= 0x80), c = false;
 
         if (d[i] < 0x80)
             continue;
         high++;
         runs += i == 0 || d[i - 1] < 0x80;
-        lower += d[i] >= 0xe0;
-        upper += d[i] >= 0xc0 && d[i] < 0xe0;
-        greek += d[i] == 0xdc || d[i] == 0xdd || d[i] == 0xde || d[i] == 0xfc || d[i] == 0xfd ||
-                 d[i] == 0xfe;
         controls += d[i] < 0xa0 && in_word;
         mac += in_word && is_among(d[i], "\x8a\x8e\x8f\x9a\x9f\x87\x88\x8d\x90\x96\x97\xa7");
         dos += in_word && is_among(d[i], "\x81\x82\x84\x94\x85\x87\x8a\xe1\xa0\xa1\xa2\xa3\xa4");
-        central += is_central(d, len, i);
+        c = is_central(d, len, i);
+        central += c;
+        telling += c || tells_central(d[i]);
+        turkish += is_among(d[i], "\xd0\xdd\xde\xf0\xfd\xfe");
+        umlauts += is_among(d[i], "\xd6\xdc\xf6\xfc");
+        acute += is_among(d[i], "\xe1\xed\xe6\xf3\xfa\xc1\xcd\xc6\xd3\xda");
+        double_acute += is_among(d[i], "\xd5\xdb\xf5\xfb");
+        western += is_among(d[i], "\xe3\xe7\xe8\xea\xe0\xe4\xf1\xc3\xc7\xc4");
     }
     if (high == 0)
         return "utf-8";
-    if (runs > 0 && high >= runs * 5 / 2 && high >= 6 && controls * 5 < high)
-        return lower >= upper ? (greek * 6 > high ? "windows-1253" : "windows-1251") : "koi8-r";
+    if (runs > 0 && high >= runs * 5 / 2 && high >= 6) {
+        const char *found = find_alphabet(d, len);
+
+        if (found)
+            return found;
+    }
     if (controls * 2 > high && mac >= dos && mac * 2 > controls)
         return "macintosh";
     if (controls * 2 > high && dos * 2 > controls)
         return "cp850";
-    return central * 4 >= high && central > 1 ? "windows-1250" : "windows-1252";
+    if (turkish > 1 && umlauts > 0 && acute == 0)
+        return "windows-1254";
+    if (double_acute > 0 && umlauts > 0 && acute > 0 && western == 0) /* Hungarian */
+        return "windows-1250";
+    return central * 6 >= telling && central > 1 ? "windows-1250" : "windows-1252";
 }
 
 /* Is most of what is past ASCII UTF-8? */

@@ -55,6 +55,8 @@ static void write_bytes(struct json_out *out, const char *key, const char *text)
     write_member(out, key, safe ? json_string_value(safe) : "");
 }
 
+#define ROWS_HAVE(n) ((n) == 1 ? "row has" : "rows have")
+
 static void write_note(struct json_out *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void write_note(struct json_out *out, const char *fmt, ...)
 {
@@ -96,6 +98,12 @@ static void describe_column(const struct column *c, const struct column_signs *s
         snprintf(ret, size,
                  "text, because a sign stands between thousands in some values and another one in "
                  "others");
+    else if (c->type == COLUMN_TEXT && !signs->text && column_mixes_percent(c))
+        snprintf(ret, size,
+                 "text, because some values have a percent sign and others have none");
+    else if (c->type == COLUMN_TEXT && !signs->text && c->n_values == 0 && c->n_nulls > 0)
+        snprintf(ret, size, "text as written: it has nothing but words for no value ('%s')",
+                 c->nulls[0].word);
     else if (c->type == COLUMN_TEXT && c->other_nulls && !(c->no_number && c->no_when))
         snprintf(ret, size, "text, because more than %d words stand for no value",
                  COLUMN_NULL_WORDS);
@@ -170,9 +178,9 @@ static void write_csv_notes(const struct ingest *g, const struct ingest_part *p,
                   "lines above the header were skipped");
     if (c->above_rows)
         write_note(out,
-                   "%lld of the lines above the header have several fields; if they are rows of a "
+                   "%lld of the lines above the header %s several fields; if they are rows of a "
                    "table, say header_line",
-                   (long long)c->above_rows);
+                   (long long)c->above_rows, c->above_rows == 1 ? "has" : "have");
     if (t->shape.unnamed_first)
         write_note(out, "the header has one name less than the rows have fields; the first "
                         "column was taken for the one without a name");
@@ -212,23 +220,23 @@ static void write_csv_notes(const struct ingest *g, const struct ingest_part *p,
     if (c->padded)
         write_note(
             out,
-            "%lld rows have fewer fields than the table has columns (first in line %lld); the "
-            "rest is empty",
-            (long long)c->padded, (long long)c->padded_line);
+            "%lld %s fewer fields than the table has columns (first in line %lld); the rest is "
+            "empty",
+            (long long)c->padded, ROWS_HAVE(c->padded), (long long)c->padded_line);
     if (c->irregular)
         write_note(
             out,
-            "%lld rows have quotes in odd places (first in line %lld); they were read by their "
-            "separators",
-            (long long)c->irregular, (long long)c->irregular_line);
+            "%lld %s quotes in odd places (first in line %lld) and %s read by separators",
+            (long long)c->irregular, ROWS_HAVE(c->irregular), (long long)c->irregular_line,
+            c->irregular == 1 ? "was" : "were");
     if (e->n_replaced && str_ieq(g->source.encoding, "utf-8"))
         write_note(out,
                    "%lld bytes are no valid utf-8 and were read as windows-1252; where that has "
                    "none, U+FFFD stands",
                    (long long)e->n_replaced);
     else if (e->n_replaced)
-        write_note(out, "%lld places are no valid %s; U+FFFD stands there",
-                   (long long)e->n_replaced, g->source.encoding);
+        write_note(out, "bytes that are no valid %s became U+FFFD: %lld", g->source.encoding,
+                   (long long)e->n_replaced);
     if (e->n_nul)
         write_note(out, "%lld NUL characters were left out", (long long)e->n_nul);
     if (c->rows == 0)
@@ -395,7 +403,7 @@ static void write_database_notes(const struct ingest *g, const struct ingest_par
                    "%lld words for no value (n/a, - …) among numbers or dates were read as empty",
                    (long long)c->n_null_words);
     if (c->n_replaced)
-        write_note(out, "%lld places are no valid UTF-8; U+FFFD stands there",
+        write_note(out, "bytes that are no valid UTF-8 became U+FFFD: %lld",
                    (long long)c->n_replaced);
     if (c->n_nul)
         write_note(out, "%lld NUL characters were left out", (long long)c->n_nul);

@@ -244,7 +244,7 @@ static void test_refused_lines(void **state)
     assert_json(
         report, "notes",
         "[\"1 row was refused: it has more fields than the table has columns\","
-        "\"1 rows have fewer fields than the table has columns (first in line 3); the rest is "
+        "\"1 row has fewer fields than the table has columns (first in line 3); the rest is "
         "empty\"]");
     json_decref(result);
     assert_rows("SELECT * FROM t", "[[1,2,3],[4,5,null],[10,11,12],[13,14,15]]");
