@@ -4,9 +4,13 @@
  * Connecting happens in the worker pool, because libpq looks names up there and then; so does
  * cancelling, which needs a connection of its own. Queries run in the loop, in libpq's pipeline
  * mode: a guard (postgres_catalog.h) and the statement go out together and cost one round trip.
- * They are one transaction, and read-only, because the session's transactions are; a statement that
- * writes has BEGIN READ WRITE and COMMIT around it. When the guard fails, the server skips the
- * statement, and two more round trips ask the catalog and, if nothing is refused, the statement.
+ * They are one transaction, and read-only, because the session's transactions are. When the guard
+ * fails, the server skips the statement, and two more round trips ask the catalog and, if nothing is
+ * refused, the statement.
+ *
+ * A statement that writes has BEGIN READ WRITE in front of it; behind it deferred triggers run and
+ * a last query tells whether a table changed that is not granted. COMMIT or ROLLBACK is a round
+ * trip of its own.
  *
  * A query that is cancelled, or has more rows than it may, gives its connection up: a cancellation
  * can arrive late and would hit the next statement.
@@ -31,6 +35,7 @@ enum step {
     STEP_GUARD,
     STEP_CATALOG,
     STEP_QUERY,
+    STEP_CHANGES,
     STEP_COMMIT,
     STEP_ROLLBACK
 };
@@ -297,7 +302,8 @@ static int set_up(struct greeting *g)
         return err_set(&g->err, ERR_UNAVAILABLE,
                        "the server of the database '%s' is older than PostgreSQL %d", entry->name,
                        OLDEST_VERSION / 10000);
-    if (command(g->conn, settings) && command(g->conn, postgres_guard_sql))
+    if (command(g->conn, settings) && command(g->conn, postgres_guard_sql) &&
+        command(g->conn, postgres_changes_sql))
         role = ask_text(g->conn, role_sql);
     if (role && *role && !entry->superuser)
         return err_set(&g->err, ERR_FORBIDDEN,
@@ -410,7 +416,7 @@ static bool send_values(struct connection *c, enum step step, const char *sql, s
                         const char *const *values)
 {
     c->steps[c->n_steps++] = step;
-    return step == STEP_GUARD ?
+    return step == STEP_GUARD || step == STEP_CHANGES ?
                pq_lib.sendQueryPrepared(c->conn, sql, (int)n, values, NULL, NULL, 0) :
                pq_lib.sendQueryParams(c->conn, sql, (int)n, NULL, values, NULL, NULL, 0);
 }
@@ -450,6 +456,14 @@ static bool send_catalog(struct connection *c)
            send_values(c, STEP_CATALOG, postgres_catalog_sql, ARRAY_SIZE(values), values);
 }
 
+/* What has happened by then is all that happens: deferred triggers run first. */
+static bool send_changes(struct connection *c)
+{
+    const char *granted = c->pg->base.entry->writable;
+    return send_step(c, STEP_SETTINGS, "SET CONSTRAINTS ALL IMMEDIATE") &&
+           send_values(c, STEP_CHANGES, POSTGRES_CHANGES, 1, &granted);
+}
+
 /* Sends what libpq holds; listens for room while it could not. */
 static bool flush(struct connection *c)
 {
@@ -476,7 +490,7 @@ static void begin_op(struct connection *c, struct op *op)
     c->n_steps = 0;
     c->in_transaction = writes;
     if (!(!writes || send_step(c, STEP_BEGIN, "BEGIN READ WRITE")) || !send_guard(c) ||
-        !send_query(c) || !(!writes || send_step(c, STEP_COMMIT, "COMMIT")) || !sync_up(c))
+        !send_query(c) || !(!writes || send_changes(c)) || !sync_up(c))
         lose_connection(c);
 }
 
@@ -504,6 +518,17 @@ static void take_catalog(struct op *op, const PGresult *res)
                 "the %s '%s' may have side effects (it is or calls a function that is VOLATILE) "
                 "and is refused",
                 pq_lib.getvalue(res, 0, 0), pq_lib.getvalue(res, 0, 1));
+}
+
+static void take_changes(struct op *op, const PGresult *res)
+{
+    const char *table = pq_lib.getvalue(res, 0, 0);
+    if (!pq_lib.getisnull(res, 0, 0))
+        err_set(&op->err, ERR_FORBIDDEN,
+                "the statement changes the table '%s', too, by a trigger, rule, foreign key or "
+                "function of the database, and was undone: the entry in DATABASES gives no right "
+                "to write to that table; name it in write= to allow it",
+                table);
 }
 
 /* ---- receiving ---- */
@@ -595,8 +620,10 @@ static bool take_result(struct connection *c, const PGresult *res)
     case PGRES_TUPLES_OK:
         if (step == STEP_CATALOG)
             take_catalog(op, res);
-        else if (step == STEP_QUERY && !take_rows(op, res))
-            return false;
+        else if (step == STEP_CHANGES && op->err.code == ERR_NONE)
+            take_changes(op, res);
+        else if (step == STEP_QUERY && !take_rows(op, res) && !op->verdict.writes)
+            return false; /* a write is only whole with its last row */
         if (step == STEP_QUERY && op->verdict.writes && *pq_lib.cmdTuples((PGresult *)res))
             op->q->result.affected_rows = atoll(pq_lib.cmdTuples((PGresult *)res));
         break;
@@ -639,7 +666,9 @@ static void synced(struct connection *c)
     if (op->suspect && good && !op->answered) {
         sent = send_catalog(c) && sync_up(c);
     } else if (c->in_transaction) {
-        sent = send_step(c, STEP_ROLLBACK, "ROLLBACK") && sync_up(c);
+        sent = (good ? send_step(c, STEP_COMMIT, "COMMIT") :
+                       send_step(c, STEP_ROLLBACK, "ROLLBACK")) &&
+               sync_up(c);
     } else {
         struct postgres *pg = c->pg;
         c->op = NULL;

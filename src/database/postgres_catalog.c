@@ -213,3 +213,29 @@ const char postgres_catalog_sql[] = "WITH RECURSIVE part (top, oid) AS (SELECT t
                                     "pg_catalog.regexp_matches(k.conbin::text, ':(?:opfuncid|funcid) (\\d+)', 'g') m "
                                     "JOIN pg_catalog.pg_proc p ON p.oid = m[1]::oid "
                                     "WHERE k.contypid = x.oid AND p.provolatile = 'v') LIMIT 1";
+
+/*
+ * The locks of a transaction tell what it may have changed: PostgreSQL takes one of these modes on
+ * a table before it changes a row, truncates or alters it, and keeps it until the end. Unlike the
+ * counters of pg_stat_xact_all_tables, nobody can turn locks off, and they show TRUNCATE, DROP and
+ * foreign tables. A table that was locked and has no row in pg_class was dropped. Partitions and
+ * heirs are granted with their parent; indexes, TOAST tables and views change with a table that has
+ * a lock of its own.
+ */
+const char postgres_changes_sql[] =
+    "PREPARE " POSTGRES_CHANGES " (text) AS "
+    "WITH RECURSIVE held (top, oid) AS (SELECT l.relation, l.relation FROM pg_catalog.pg_locks l "
+    "LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation "
+    "WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation' "
+    "AND l.mode <> ALL ('{AccessShareLock,RowShareLock,SIReadLock}'::text[]) "
+    "AND (c.oid IS NULL OR (c.relkind IN ('r', 'p', 'f', 'm') AND c.relpersistence <> 't')) "
+    "UNION SELECT h.top, i.inhparent FROM held h "
+    "JOIN pg_catalog.pg_inherits i ON i.inhrelid = h.oid), "
+    "named (top, is_top, name) AS (SELECT h.top, h.oid = h.top, CASE n.nspname WHEN 'public' "
+    "THEN '' ELSE n.nspname || '.' END || c.relname FROM held h "
+    "LEFT JOIN pg_catalog.pg_class c ON c.oid = h.oid "
+    "LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace) "
+    "SELECT (SELECT coalesce(pg_catalog.max(name) FILTER (WHERE is_top), '(dropped)') FROM named "
+    "GROUP BY top HAVING NOT coalesce(pg_catalog.bool_or(name = ANY "
+    "(pg_catalog.string_to_array($1, ' '))), false) ORDER BY 1 LIMIT 1), "
+    "pg_catalog.set_config('transaction_read_only', 'on', true)";

@@ -13,6 +13,7 @@
 #include "database/sql_text.h"
 
 #define POSTGRES_GUARD "riddle_guard"
+#define POSTGRES_CHANGES "riddle_changes"
 #define POSTGRES_GUARD_STATE "22012" /* SQLSTATE of a guard that failed: division by zero */
 
 enum postgres_list {
@@ -42,5 +43,13 @@ extern const char postgres_guard_sql[];
 extern const char postgres_settings_sql[];
 /* With the lists as parameters: kind and name of everything that is refused. */
 extern const char postgres_catalog_sql[];
+
+/*
+ * Prepares the look at what a statement has changed, directly or by triggers, rules, foreign keys
+ * and functions of the database. Its parameter is the list of tables that may be changed, separated
+ * by blanks; those outside of the schema `public` with their schema. The answer is one row: a table
+ * that is not on the list, or NULL. From then on the transaction changes nothing.
+ */
+extern const char postgres_changes_sql[];
 
 #endif

@@ -428,7 +428,7 @@ static int check_write(const struct sql_text *t, const char *writable, struct sq
         i += 2;
     }
     memcpy(ret->table, t->tokens[i].name, sizeof(ret->table));
-    if (!writable || strpbrk(ret->table, " ,\n") || !str_has_word(writable, ret->table))
+    if (!writable || strpbrk(ret->table, " ,.\n") || !str_has_word(writable, ret->table))
         return err_set(err, ERR_FORBIDDEN,
                        "this database is read-only: its entry in DATABASES gives no right to "
                        "write to the table '%s'",

@@ -316,6 +316,8 @@ static int open_file(const json_t *req, struct work *w, sqlite3 **ret, struct er
     sqlite3_db_config(*ret, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
     /* Sorting has no other place: files of its own are out of reach. */
     (void)sqlite3_exec(*ret, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
+    /* So that the authorizer sees what a foreign key would change. */
+    sqlite3_db_config(*ret, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
     if (!w->writable && sqlite3_exec(*ret, "PRAGMA query_only = ON", NULL, NULL, NULL) != SQLITE_OK)
         return err_set(err, ERR_UNAVAILABLE, "its file is no SQLite database, or is locked");
     return 0;

@@ -229,6 +229,144 @@ def test_the_catalog_counts_as_it_is_when_a_statement_comes(pg, tmp_path):
         assert pg.ask("SELECT count(*) FROM notes", database="custom") == "1"
 
 
+# Each makes a table that is granted and a way from it to `hidden`, which is not. Then what would change it.
+CHAINS = {
+    "trigger": "CREATE TRIGGER t BEFORE INSERT ON {t} FOR EACH ROW EXECUTE FUNCTION log_it('hidden')",
+    "of_statement": "CREATE TRIGGER t AFTER INSERT ON {t} EXECUTE FUNCTION log_it('hidden')",
+    "deferred": "CREATE CONSTRAINT TRIGGER t AFTER INSERT ON {t} INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION log_it('hidden')",
+    "emptied": "CREATE TRIGGER t AFTER INSERT ON {t} EXECUTE FUNCTION run_it('TRUNCATE hidden')",
+    "dropped": "CREATE TRIGGER t AFTER INSERT ON {t} EXECUTE FUNCTION run_it('DROP TABLE hidden CASCADE')",
+    "abroad": "CREATE TRIGGER t AFTER INSERT ON {t} EXECUTE FUNCTION log_it('away')",
+    "by_rule": "CREATE RULE r AS ON INSERT TO {t} DO ALSO INSERT INTO hidden VALUES (1)",
+    "instead": "CREATE RULE r AS ON INSERT TO {t} DO INSTEAD DELETE FROM hidden",
+    "by_default": "ALTER TABLE {t} ALTER body SET DEFAULT writes()",
+    "checked": "ALTER TABLE {t} ADD CHECK (writes() <> id::text)",
+}
+CHAINED = {
+    **{f"INSERT INTO {name} (id) VALUES (5)": "hidden" for name in CHAINS},
+    "INSERT INTO abroad (id) VALUES (5)": "away",
+    "INSERT INTO dropped (id) VALUES (5)": "(dropped)",
+    "INSERT INTO plain SELECT 5, calm()": "hidden",
+    "DELETE FROM parent WHERE id = 1": "hidden_child",
+    "UPDATE parent SET id = 7 WHERE id = 1": "hidden_child",
+    "DELETE FROM twice_removed WHERE id = 1": "hidden_child",
+    "INSERT INTO shown VALUES (5)": "hidden",
+    "INSERT INTO elsewhere VALUES (5)": "app.elsewhere",
+}
+
+
+def chained_database(pg):
+    pg.psql(f"""
+        CREATE DATABASE chained; \\c chained
+        CREATE SCHEMA app; CREATE TABLE app.log (id int);
+        CREATE TABLE hidden (id int, body text); INSERT INTO hidden VALUES (1, 'kept');
+        CREATE EXTENSION postgres_fdw;
+        CREATE SERVER itself FOREIGN DATA WRAPPER postgres_fdw OPTIONS (dbname 'chained', host '{pg.directory}', port '{pg.port}');
+        CREATE USER MAPPING FOR boss SERVER itself OPTIONS (user 'boss');
+        CREATE FOREIGN TABLE away (id int, body text) SERVER itself OPTIONS (table_name 'hidden');
+        CREATE FUNCTION run_it() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN EXECUTE TG_ARGV[0]; RETURN NEW; END';
+        CREATE FUNCTION log_it() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+            'BEGIN EXECUTE format(''INSERT INTO %s VALUES (99)'', TG_ARGV[0]); RETURN NEW; END';
+        CREATE FUNCTION later() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+            'BEGIN SET CONSTRAINTS ALL DEFERRED; INSERT INTO deferred VALUES (6); RETURN NEW; END';
+        CREATE FUNCTION writes() RETURNS text LANGUAGE sql SECURITY DEFINER AS 'INSERT INTO hidden VALUES (99) RETURNING body';
+        -- calls what is not STABLE
+        CREATE FUNCTION calm() RETURNS text LANGUAGE plpgsql STABLE AS 'BEGIN RETURN writes(); END';
+        CREATE TABLE plain (id int, body text);
+        CREATE TABLE parent (id int PRIMARY KEY); INSERT INTO parent VALUES (1), (2);
+        CREATE TABLE hidden_child (id int REFERENCES parent ON DELETE CASCADE ON UPDATE CASCADE); INSERT INTO hidden_child VALUES (1);
+        CREATE TABLE twice_removed (id int PRIMARY KEY); INSERT INTO twice_removed VALUES (1);
+        CREATE TABLE child (id int PRIMARY KEY REFERENCES twice_removed ON DELETE CASCADE); INSERT INTO child VALUES (1);
+        ALTER TABLE hidden_child ADD other int REFERENCES child ON DELETE SET NULL; UPDATE hidden_child SET other = 1;
+        CREATE VIEW shown AS SELECT * FROM hidden;
+        CREATE TABLE app.elsewhere (id int);
+        {"".join(f"CREATE TABLE {name} (id int, body text); {how.format(t=name)};" for name, how in CHAINS.items())}
+        CREATE TABLE postponed (id int);
+        CREATE CONSTRAINT TRIGGER t AFTER INSERT ON postponed INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION later();
+
+        CREATE TABLE family (id int PRIMARY KEY, body text) PARTITION BY RANGE (id);
+        CREATE TABLE family_old PARTITION OF family FOR VALUES FROM (0) TO (100) PARTITION BY RANGE (id);
+        CREATE TABLE family_older PARTITION OF family_old FOR VALUES FROM (0) TO (10);
+        CREATE TABLE heir (more int) INHERITS (plain); INSERT INTO heir VALUES (50);
+        CREATE TABLE big (id serial PRIMARY KEY, body text, at int REFERENCES parent); CREATE INDEX ON big (at);
+        CREATE TRIGGER t BEFORE INSERT ON big FOR EACH ROW EXECUTE FUNCTION log_it('app.log');
+        CREATE CONSTRAINT TRIGGER u AFTER INSERT ON big INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION log_it('plain');
+        CREATE TRIGGER v BEFORE INSERT ON big EXECUTE FUNCTION run_it('CREATE TEMP TABLE seen ON COMMIT DROP AS SELECT * FROM hidden');
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public, app TO reader;
+        GRANT USAGE ON SCHEMA app TO reader; GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO reader;
+        ALTER ROLE reader IN DATABASE chained SET search_path = public, app;
+    """)
+    granted = [*CHAINS, "plain", "parent", "twice_removed", "child", "shown", "elsewhere", "postponed", "family", "big", "app.log"]
+    return f"kb={pg.url(database='chained')};write={'+'.join(granted)}"
+
+
+def test_what_a_write_sets_off_changes_granted_tables_only(pg, tmp_path):
+    every = """SELECT string_agg(t, ' ' ORDER BY t) FROM (SELECT 'hidden' || to_jsonb(h)::text FROM hidden h UNION ALL
+        SELECT 'child' || to_jsonb(c)::text FROM hidden_child c UNION ALL SELECT 'parent' || id FROM parent UNION ALL
+        SELECT 'other' || id FROM app.elsewhere) x (t)"""
+    with Server(tmp_path, DATABASES=chained_database(pg), RATE_LIMIT_MAX=0) as server:
+        before = pg.ask(every, database="chained")
+        wrong = []
+        for sql, table in CHAINED.items():
+            answer = query(server, "kb", sql)
+            if answer.status != 403 or f"changes the table '{table}'" not in answer.json["error"]["message"]:
+                wrong.append((sql, answer.status, answer.body[:200]))
+        assert wrong == []
+        answer = query(server, "kb", "INSERT INTO postponed VALUES (5)")
+        assert answer.status == 403 and "read-only transaction" in answer.json["error"]["message"], answer
+        for sql in ("INSERT INTO app.log VALUES (1)", 'INSERT INTO "app.log" VALUES (1)'):
+            assert query(server, "kb", sql).status == 403, sql
+        assert pg.ask(every, database="chained") == before
+        assert pg.ask("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%'") == "0"
+
+        allowed = ["INSERT INTO family VALUES (5, 'x')", "UPDATE family SET body = 'y' WHERE id = 5", "UPDATE plain SET body = 'z'",
+                   "INSERT INTO big (body, at) SELECT string_agg(md5(g::text), ''), 2 FROM generate_series(1, 5000) g",
+                   "INSERT INTO parent VALUES (9)", "DELETE FROM child WHERE id = 77 AND id < 0"]
+        assert refused(server, "kb", allowed) == []
+        assert pg.ask("SELECT (SELECT body FROM heir), (SELECT count(*) FROM app.log), (SELECT count(*) FROM plain WHERE id = 99)",
+                      database="chained") == "z|1|1"
+
+
+def test_a_write_is_committed_whole_however_few_rows_are_wanted(riddle, pg):
+    cut = query(riddle, "kb", "INSERT INTO notes SELECT g, repeat('x', 1000) FROM generate_series(1, 20000) g RETURNING id, body", max_rows=3).json
+    assert (cut["count"], cut["truncated"]) == (3, True)
+    assert query(riddle, "kb", "DELETE FROM notes WHERE body LIKE 'x%'").json["affected_rows"] == 20000
+    assert pg.ask("SELECT count(*) FROM notes") == "1"
+
+
+def test_what_a_write_to_sqlite_sets_off_changes_granted_tables_only(tmp_path):
+    path = tmp_path / "chained.db"
+    with sqlite3.connect(path) as db:
+        db.executescript("""
+            CREATE TABLE hidden (id INTEGER PRIMARY KEY); INSERT INTO hidden VALUES (1);
+            CREATE TABLE noted (id INTEGER PRIMARY KEY); INSERT INTO noted VALUES (1);
+            CREATE TRIGGER i AFTER INSERT ON noted BEGIN INSERT INTO hidden VALUES (NEW.id); END;
+            CREATE TRIGGER u AFTER UPDATE ON noted BEGIN UPDATE hidden SET id = NEW.id; END;
+            CREATE TRIGGER d AFTER DELETE ON noted BEGIN DELETE FROM hidden; END;
+            CREATE VIEW shown AS SELECT * FROM hidden;
+            CREATE TRIGGER v INSTEAD OF INSERT ON shown BEGIN INSERT INTO hidden VALUES (NEW.id); END;
+            CREATE TABLE relay (id INTEGER PRIMARY KEY);
+            CREATE TRIGGER r AFTER INSERT ON relay BEGIN INSERT INTO noted VALUES (NEW.id); END;
+            CREATE TABLE parent (id INTEGER PRIMARY KEY); INSERT INTO parent VALUES (1), (2);
+            CREATE TABLE hidden_child (id REFERENCES parent ON DELETE CASCADE ON UPDATE SET NULL); INSERT INTO hidden_child VALUES (1);
+            CREATE TABLE owner (id INTEGER PRIMARY KEY); INSERT INTO owner VALUES (1), (2);
+            CREATE TABLE owned (id REFERENCES owner ON DELETE CASCADE); INSERT INTO owned VALUES (1), (2);
+        """)
+    before = path.read_bytes()
+    with Server(tmp_path / "home", DATABASES=f"lite=sqlite://{path};write=noted+shown+relay+parent+owner+owned", RATE_LIMIT_MAX=0) as server:
+        for sql, table in {"INSERT INTO noted VALUES (5)": "hidden", "INSERT OR REPLACE INTO noted VALUES (1)": "hidden",
+                           "UPDATE noted SET id = 5": "hidden", "DELETE FROM noted": "hidden", "INSERT INTO shown VALUES (5)": "hidden",
+                           "INSERT INTO relay VALUES (5)": "hidden", "DELETE FROM parent WHERE id = 1": "hidden_child",
+                           "REPLACE INTO parent VALUES (1)": "hidden_child", "UPDATE parent SET id = 7": "hidden_child"}.items():
+            answer = query(server, "lite", sql)
+            assert answer.status == 403 and f" {table} is refused" in answer.json["error"]["message"], (sql, answer)
+        assert path.read_bytes() == before
+        assert query(server, "lite", "DELETE FROM owner WHERE id = 1").status == 200
+        assert query(server, "lite", "SELECT id FROM owned").json["results"] == [{"id": 2}]
+        dangling = query(server, "lite", "INSERT INTO owned VALUES (77)")
+        assert dangling.status == 400 and "FOREIGN KEY" in dangling.json["error"]["message"], dangling
+
+
 def test_superusers_are_refused_unless_the_entry_says_so(riddle, pg, tmp_path):
     answer = query(riddle, "boss", "SELECT 1")
     # boss has no password: over TCP the login fails, over the socket the role is refused
