@@ -140,9 +140,13 @@ static void asked(struct turn *t, const json_t *answer)
     if (json_array_size(alike) > 0)
         json_object_set(t->extra, "suggestions", alike);
     json_decref(alike);
-    (void)buf_append_str(&t->text, "I can read this in more than one way. Which do you mean?",
+    const json_t *choices = json_object_get(answer, "choices");
+    (void)buf_append_str(&t->text,
+                         json_array_size(choices) == 1 ?
+                             "I am not sure that I read this right. Do you mean:" :
+                             "I can read this in more than one way. Which do you mean?",
                          &err);
-    json_array_foreach(json_object_get(answer, "choices"), i, choice)
+    json_array_foreach(choices, i, choice)
         (void)buf_printf(&t->text, &err, "\n%zu. %s", i + 1,
                          json_string_value(json_object_get(choice, "reading")));
 }

@@ -5,6 +5,7 @@
 
 #include "agent/reading.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 
 #define OFFERED_MIN 0.05 /* a reading that is less likely is not offered */
 #define OFFERED_CHOICES 3
+#define LIKE_BYTES 6           /* of two words that begin alike, so many letters are the same */
 #define CLEAR_PROBABILITY 0.97 /* others need not be tried */
 #define TRIED_MIN 0.02
 #define TIES_LIMIT_MAX 100 /* of lists up to so many rows it is told what ties with the last */
@@ -91,12 +93,38 @@ static void tell_error(json_t *out, const struct err *why)
     json_object_set_new(out, "error", json_error(why));
 }
 
-/* Words that mean nothing here, and the kind of question where it is one that no plan answers. */
-static void tell_gaps(const struct nl_answer *plans, json_t *out)
+/* True if the text has the word, or one that begins as it does: "satisfied" for "satisfaction". */
+static bool has_word_like(const char *text, const char *word)
+{
+    size_t len = strlen(word), most = MIN_OF(len, (size_t)LIKE_BYTES);
+    for (const char *p = text; *p; p++)
+        if ((p == text || !isalnum((unsigned char)p[-1])) && strncasecmp(p, word, most) == 0 &&
+            (most < len || !isalnum((unsigned char)p[most])))
+            return true;
+    return false;
+}
+
+/* True if every reading that is offered has the word: then it was understood. */
+static bool is_offered(const json_t *choices, const char *word)
+{
+    size_t i;
+    json_t *choice;
+    json_array_foreach(choices, i, choice)
+        if (!has_word_like(json_string_value(json_object_get(choice, "reading")), word))
+            return false;
+    return json_array_size(choices) > 0;
+}
+
+/*
+ * Words that mean nothing here, and the kind of question where it is one that no plan answers.
+ * choices: what is offered; NULL: nothing.
+ */
+static void tell_gaps(const struct nl_answer *plans, const json_t *choices, json_t *out)
 {
     json_t *words = json_array();
     for (size_t i = 0; i < plans->n_not_understood; i++)
-        json_array_append_new(words, json_string(plans->not_understood[i]));
+        if (!is_offered(choices, plans->not_understood[i]))
+            json_array_append_new(words, json_string(plans->not_understood[i]));
     if (json_array_size(words) > 0)
         json_object_set(out, "not_understood", words);
     json_decref(words);
@@ -110,7 +138,8 @@ static json_t *ties_json(const struct reading *r);
 static void conclude(struct reading *r)
 {
     json_t *out = json_object();
-    tell_gaps(&r->plans, out);
+    auto_json json_t *choices = r->plans.status == NL_ASKED ? choices_json(&r->plans) : NULL;
+    tell_gaps(&r->plans, choices, out);
     json_object_set_new(out, "status", json_string(nl_status_names[r->plans.status]));
     if (r->plans.status == NL_ANSWERED) {
         tell_best(r, out);
@@ -122,7 +151,7 @@ static void conclude(struct reading *r)
         if (r->trials[0].why.code != ERR_NONE)
             tell_error(out, &r->trials[0].why);
     } else if (r->plans.status == NL_ASKED) {
-        json_object_set_new(out, "choices", choices_json(&r->plans));
+        json_object_set(out, "choices", choices);
     } else {
         json_t *list = json_array();
         for (size_t i = 0; i < r->plans.n_suggestions; i++)
@@ -277,8 +306,8 @@ static void go_on(struct reading *r)
     conclude(r);
 }
 
-static struct reading *create(struct catalog *c, const char *question,
-                              const struct nl_context *ctx, bool run)
+static struct reading *create(struct catalog *c, const char *question, const struct nl_context *ctx,
+                              bool run)
 {
     struct reading *r = calloc(1, sizeof(*r));
     if (!r)
@@ -356,8 +385,7 @@ int reading_begin_beside(struct loop *loop, const char *owner, struct catalog *c
     r->done = done;
     r->arg = arg;
     *ret = r;
-    if (is_long &&
-        loop_background_long(loop_uv(loop), owner, plan, planned_later, r, err) == 0) {
+    if (is_long && loop_background_long(loop_uv(loop), owner, plan, planned_later, r, err) == 0) {
         r->is_planning = true;
         return 0;
     }

@@ -213,8 +213,9 @@ static int print_answer(const json_t *answer, const struct options *o)
     }
     if (str_eq(status, "asked")) {
         print_gaps(answer, &err);
-        puts("Which do you mean?");
-        json_array_foreach(json_object_get(answer, "choices"), i, v) {
+        const json_t *choices = json_object_get(answer, "choices");
+        puts(json_array_size(choices) == 1 ? "Do you mean:" : "Which do you mean?");
+        json_array_foreach(choices, i, v) {
             printf("  %zu. ", i + 1);
             (void)print_visible("", json_string_value(json_object_get(v, "reading")), "\n", &err);
         }

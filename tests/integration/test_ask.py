@@ -66,6 +66,18 @@ def test_average_resolution_time_by_category(programs, sets):
     assert {r[0]: r[1] for r in answer["rows"]} == pytest.approx({k: sum(v) / len(v) for k, v in values.items()})
 
 
+def test_one_choice_is_no_list_and_has_its_words(programs, tmp_path):
+    """Words that the only reading offered has are not told as not understood."""
+    survey = tmp_path / "survey.csv"
+    survey.write_text("respondent,How satisfied are you with the service?,Region\n" + "".join(f"{i},{i % 5 + 1},R{i % 4}\n" for i in range(40)))
+    answer = programs.riddle("ask", "--json", "average satisfaction", survey).response
+    assert answer["status"] == "asked" and len(answer["choices"]) == 1 and "not_understood" not in answer, answer
+    told = programs.riddle("ask", "average satisfaction", survey)
+    assert told.text == f"Do you mean:\n  1. {answer['choices'][0]['reading']}\n"
+    said = programs.riddle("chat", survey, stdin="average satisfaction\n", env={"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""})
+    assert "I am not sure that I read this right. Do you mean:\n1. average of" in said.text, said.text
+
+
 def test_a_question_that_makes_no_sense_is_declined(programs, sets):
     done = programs.riddle("ask", "--json", "why does the purple elephant dream of thunder", sets / "transactions/transactions.csv")
     assert done.status == 1
