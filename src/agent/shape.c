@@ -187,15 +187,8 @@ int shape_append_number(struct buf *b, const json_t *cell, struct err *err)
         places++;
     if (fabs(v) < 1 && v != 0)
         places++;
-    snprintf(text, sizeof(text), "%.*f", places, v);
-    if (strchr(text, '.')) {
-        size_t n = strlen(text);
-        while (text[n - 1] == '0')
-            text[--n] = '\0';
-        if (text[n - 1] == '.')
-            text[--n] = '\0';
-    }
-    return append_grouped(b, str_eq(text, "-0") ? "0" : text, err);
+    str_rounded(v, places, text, sizeof(text));
+    return append_grouped(b, text, err);
 }
 
 /* ---- cells ---- */

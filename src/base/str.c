@@ -318,6 +318,23 @@ void str_from_double(double v, char ret[STR_DOUBLE_SIZE])
     }
 }
 
+void str_rounded(double v, int places, char *ret, size_t n)
+{
+    /* A half at this place is exactly an odd number of 2^-(places + 1). */
+    if (fmod(fabs(ldexp(v, places + 1)), 2) == 1)
+        v = nextafter(v, v < 0 ? -INFINITY : INFINITY);
+    snprintf(ret, n, "%.*f", places, v);
+    size_t len = strlen(ret);
+    if (strchr(ret, '.')) {
+        while (ret[len - 1] == '0')
+            ret[--len] = '\0';
+        if (ret[len - 1] == '.')
+            ret[--len] = '\0';
+    }
+    if (str_eq(ret, "-0"))
+        memmove(ret, ret + 1, 2);
+}
+
 /* ---- did you mean ---- */
 
 #define NEAREST_MAX 64

@@ -42,6 +42,12 @@ size_t str_from_i64(int64_t v, char ret[STR_I64_SIZE]); /* its length */
 void str_from_double(double v, char ret[STR_DOUBLE_SIZE]);
 
 /*
+ * A finite number for people: at most so many decimals, no zeros behind the last. Halves go away
+ * from zero, as the page's toFixed() has it; printf's go to the even digit.
+ */
+void str_rounded(double v, int places, char *ret, size_t n);
+
+/*
  * Strict decimal: the whole string, no sign surprises, within [min,max]; otherwise VALIDATION
  * naming `what`.
  */

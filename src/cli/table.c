@@ -154,16 +154,10 @@ static void format_real(double v, char *ret, size_t n)
 static void format_for_people(double v, char *ret, size_t n)
 {
     double size = fabs(v);
-    if (size < 1 || size >= 1e15 || !isfinite(v)) {
+    if (size < 1e-4 || size >= 1e15 || !isfinite(v))
         snprintf(ret, n, "%.*g", size < 1 ? 6 : 15, v);
-        return;
-    }
-    snprintf(ret, n, "%.6f", v);
-    size_t len = strlen(ret);
-    while (len > 0 && ret[len - 1] == '0')
-        ret[--len] = '\0';
-    if (len > 0 && ret[len - 1] == '.')
-        ret[--len] = '\0';
+    else /* below one: six digits that are not leading zeros */
+        str_rounded(v, size < 1 ? 5 - (int)floor(log10(size)) : 6, ret, n);
 }
 
 /* Text of a value: as CSV wants it, or for people. */

@@ -292,20 +292,46 @@ static void test_stem(void **state)
     assert_string_equal(ret, "abcdef");
 }
 
+static void test_rounded(void **state)
+{
+    static const struct {
+        double v;
+        int places;
+        const char *want;
+    } cases[] = {
+        { 79203.125, 2, "79203.13" },
+        { -79203.125, 2, "-79203.13" },
+        { 0.375, 2, "0.38" },
+        { 2.5, 0, "3" },
+        { 0.5, 0, "1" },
+        { 1.5, 0, "2" },
+        { 1.005, 2, "1" }, /* the double is less than that half */
+        { 0.145, 2, "0.14" },
+        { 8.345, 2, "8.35" }, /* and this one more */
+        { 0.001953125, 8, "0.00195313" },
+        { -0.001, 2, "0" },
+        { 0, 2, "0" },
+        { 100, 0, "100" },
+        { 1e15, 2, "1000000000000000" },
+        { 5694.870000000002, 6, "5694.87" },
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        char text[64];
+        str_rounded(cases[i].v, cases[i].places, text, sizeof(text));
+        assert_string_equal(text, cases[i].want);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compare),
-        cmocka_unit_test(test_identifier),
-        cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_utf8_cut),
-        cmocka_unit_test(test_show),
-        cmocka_unit_test(test_parse_i64),
-        cmocka_unit_test(test_parse_bytes),
-        cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_stem),
-        cmocka_unit_test(test_from_double),
-        cmocka_unit_test(test_from_double_is_what_printf_says),
+        cmocka_unit_test(test_compare),     cmocka_unit_test(test_identifier),
+        cmocka_unit_test(test_utf8),        cmocka_unit_test(test_utf8_cut),
+        cmocka_unit_test(test_show),        cmocka_unit_test(test_parse_i64),
+        cmocka_unit_test(test_parse_bytes), cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_stem),        cmocka_unit_test(test_from_double),
+        cmocka_unit_test(test_rounded),     cmocka_unit_test(test_from_double_is_what_printf_says),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
