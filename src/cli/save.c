@@ -42,6 +42,15 @@ static int open_parent(int top, const char *path, bool make, const char **ret_na
     return dir < 0 ? err_errno(err, ERR_IO, errno, "opening a directory") : dir;
 }
 
+/* The bytes of the directory's name before a slash and the name of a file. */
+static int shown_len(const struct save *s)
+{
+    size_t n = strlen(s->directory);
+    while (n > 0 && s->directory[n - 1] == '/')
+        n--;
+    return (int)n;
+}
+
 /* Nothing may stand where a file is to go; with force, nothing but a file. */
 static int check_free(const struct save *s, int top, const char *path, struct err *err)
 {
@@ -54,8 +63,9 @@ static int check_free(const struct save *s, int top, const char *path, struct er
         return err_wrap(err, "saving '%s'", path);
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || (s->force && !S_ISDIR(st.st_mode)))
         return 0;
-    return err_set(err, ERR_CONFLICT, "'%s/%s' is there already and nothing was saved%s",
-                   s->directory, path, s->force ? ": it is a directory" : "; --force replaces it");
+    return err_set(err, ERR_CONFLICT, "'%.*s/%s' is there already and nothing was saved%s",
+                   shown_len(s), s->directory, path,
+                   s->force ? ": it is a directory" : "; --force replaces it");
 }
 
 /* Piece by piece, up to the size that was told and the bytes that are left. */
@@ -127,7 +137,7 @@ int save_files(const struct save *s, struct foreground *fg, struct lease *lease,
         auto_buf struct buf shown = BUF_INIT(8192);
         (void)table_append_visible(&shown, json_string_value(path), json_string_length(path), false,
                                    NULL);
-        fprintf(stderr, "file: %s/%s\n", s->directory, buf_cstr(&shown));
+        fprintf(stderr, "file: %.*s/%s\n", shown_len(s), s->directory, buf_cstr(&shown));
     }
     if (json_is_true(json_object_get(body, "files_truncated")))
         return err_set(

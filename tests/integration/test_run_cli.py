@@ -224,8 +224,8 @@ print("done")
 """
 
 
-def save(programs, code, *more):
-    return programs.run("--timeout", "30", "--policy", "open", "--python", "-", "--save", "out/new", *more, stdin=code)
+def save(programs, code, *more, to="out/new"):
+    return programs.run("--timeout", "30", "--policy", "open", "--python", "-", "--save", to, *more, stdin=code)
 
 
 def test_save(programs, tmp_path):
@@ -236,6 +236,12 @@ def test_save(programs, tmp_path):
     assert sorted(str(p.relative_to(out)) for p in out.rglob("*") if not p.is_dir()) == ["empty", "report.csv", "sub/deep/big.bin"]
     assert (out / "report.csv").read_text() == "a\n1\n" and (out / "sub/deep/big.bin").read_bytes() == bytes(range(256)) * 5000
     assert (out / "report.csv").stat().st_mode & 0o777 == 0o644
+
+
+def test_save_names_files_with_one_slash(programs):
+    code = "open('a.txt', 'w').write('x')"
+    assert save(programs, code, to="out/").err == "file: out/a.txt\n"
+    assert save(programs, code, to="out//").err.startswith("riddle: 'out/a.txt' is there already")
 
 
 def test_save_replaces_nothing_unasked(programs, tmp_path):
