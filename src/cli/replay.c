@@ -4,8 +4,10 @@
  */
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/arena.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -19,6 +21,16 @@ static const char usage[] =
     "\n"
     "Runs a stored run again and compares columns, rows and verdict. Exit status: 0 when they are equal,\n"
     "1 when they differ or the run cannot be repeated.\n";
+
+/* A path as it is from any directory; ret holds it. */
+static const char *absolute(const char *path, char ret[PATH_MAX])
+{
+    char cwd[PATH_MAX];
+    if (path[0] == '/' || !getcwd(cwd, sizeof(cwd)) ||
+        snprintf(ret, PATH_MAX, "%s/%s", cwd, path) >= PATH_MAX)
+        return path;
+    return ret;
+}
 
 /* The files of the dataset as they are now. NOT_FOUND when there is no such dataset any more. */
 static int find_files(const struct config *cfg, struct store *store, const struct capsule *c,
@@ -43,9 +55,11 @@ static int find_files(const struct config *cfg, struct store *store, const struc
     }
     struct store_page page;
     struct err ignored = ERR_INIT;
+    char path[PATH_MAX];
     if (store_get_wait(store, RECORD_UPLOAD, store_any_owner, c->dataset_id, &page, &ignored) < 0)
-        return err_set(err, ERR_NOT_FOUND, "the dataset '%s' of this run is not there any more",
-                       c->dataset_id);
+        return err_set(err, ERR_NOT_FOUND,
+                       "the dataset '%s' of this run is neither in %s (DATASETS_DIR) nor an upload",
+                       c->dataset_id, absolute(cfg->datasets_dir, path));
     const struct upload *u = &page.uploads[0];
     struct sandbox_file *file = arena_alloc(a, sizeof(*file));
     char table[DATASET_TABLE_MAX + 1], stem[256];
@@ -105,10 +119,13 @@ static int replay(const struct config *cfg, const char *run_id, bool as_json, st
     struct run_result now = { 0 };
     struct arena arena;
     arena_init(&arena, 1u << 20);
-    char version[HASH_VERSION_SIZE + 8] = "", difference[160] = "";
+    char version[HASH_VERSION_SIZE + 8] = "", difference[160] = "", path[PATH_MAX];
     int r = store_open_configured(cfg, NULL, &store, err);
     if (r == 0)
         r = store_get_wait(store, RECORD_CAPSULE, store_any_owner, run_id, &page, err);
+    if (r == -ERR_NOT_FOUND)
+        err_set(err, ERR_NOT_FOUND, "run '%s' not found in the store of %s (RIDDLE_HOME%s)", run_id,
+                absolute(cfg->home, path), *cfg->capsule_db_path ? ", CAPSULE_DB_PATH" : "");
     if (r == 0) {
         const struct capsule *c = &page.capsules[0];
         struct run_spec spec = { .owner = FOREGROUND_OWNER,

@@ -591,5 +591,9 @@ def test_replay(quick, tmp_path):
     assert (other.status, other.text) == (1, f"{sql}: the rows differ (the dataset has changed since)\n")
 
     unknown = programs.riddle("replay", "00000000-0000-4000-8000-000000000000", env=settings)
-    assert unknown.status == 1 and unknown.text == "" and "not found" in unknown.err
+    assert unknown.status == 1 and unknown.text == ""
+    assert unknown.err == f"riddle: run '00000000-0000-4000-8000-000000000000' not found in the store of {quick.home} (RIDDLE_HOME)\n"
+    elsewhere = programs.riddle("replay", sql, env={"RIDDLE_PRELOAD": "", "DATASETS_DIR": "sets"})
+    assert elsewhere.status == 1
+    assert elsewhere.err == f"riddle: the dataset 'other' of this run is neither in {tmp_path}/sets (DATASETS_DIR) nor an upload\n"
     assert quick.get("/healthz").status == 200
