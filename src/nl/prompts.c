@@ -78,6 +78,12 @@ static const struct nl_table *best_table(const struct nl_schema *s)
     return best;
 }
 
+/* "How many rows for each city?"; no second mark behind a name that is a question itself. */
+static const char *ask_of(struct arena *a, const char *words, const struct nl_column *c)
+{
+    return arena_printf(a, "%s %s%s", words, c->name, str_ends(c->name, "?") ? "" : "?");
+}
+
 static const char *total_or_average(const struct nl_column *measure)
 {
     return measure->is_rate ? "average" : "total";
@@ -95,14 +101,12 @@ void nl_suggest(const struct nl_schema *s, struct arena *a, struct nl_answer *re
     ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows are in %s?",
                                                           best->name);
     if (measure)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "what is the average %s?",
-                                                              measure->name);
+        ret->suggestions[ret->n_suggestions++] = ask_of(a, "what is the average", measure);
     if (measure && category)
         ret->suggestions[ret->n_suggestions++] = arena_printf(
             a, "%s %s by %s", total_or_average(measure), measure->name, category->name);
     else if (category)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows for each %s?",
-                                                              category->name);
+        ret->suggestions[ret->n_suggestions++] = ask_of(a, "how many rows for each", category);
     if (ret->n_suggestions < 3 && best->n_columns > 0)
         ret->suggestions[ret->n_suggestions++] = arena_printf(a, "list the different %s",
                                                               best->columns[0].name);
@@ -178,7 +182,7 @@ size_t nl_prompts(const struct nl_schema *s, struct arena *a, const char **ret, 
               arena_printf(a, "%s %s by %s", measure->is_rate ? "Average" : "Total", measure->name,
                            category->name));
     else if (category)
-        offer(&p, category, NULL, arena_printf(a, "How many rows for each %s?", category->name));
+        offer(&p, category, NULL, ask_of(a, "How many rows for each", category));
     if (measure && time)
         offer(&p, measure, time,
               arena_printf(a, "%s %s by %s", measure->is_rate ? "Average" : "Total", measure->name,
@@ -186,16 +190,16 @@ size_t nl_prompts(const struct nl_schema *s, struct arena *a, const char **ret, 
     else if (time)
         offer(&p, time, NULL, arena_printf(a, "How many rows by %s?", unit));
     if (measure && category)
-        offer(&p, category, NULL, arena_printf(a, "How many rows for each %s?", category->name));
+        offer(&p, category, NULL, ask_of(a, "How many rows for each", category));
     if (other)
-        offer(&p, other, NULL, arena_printf(a, "How many rows for each %s?", other->name));
+        offer(&p, other, NULL, ask_of(a, "How many rows for each", other));
     if (second && category)
         offer(&p, second, category,
               arena_printf(a, "Average %s by %s", second->name, category->name));
     if (measure)
-        offer(&p, measure, NULL, arena_printf(a, "What is the average %s?", measure->name));
+        offer(&p, measure, NULL, ask_of(a, "What is the average", measure));
     if (second)
-        offer(&p, second, NULL, arena_printf(a, "What is the highest %s?", second->name));
+        offer(&p, second, NULL, ask_of(a, "What is the highest", second));
     offer(&p, NULL, NULL, "How many rows are there?");
     offer(&p, NULL, NULL, "Show the first 10 rows");
     return p.n;

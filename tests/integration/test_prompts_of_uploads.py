@@ -15,7 +15,8 @@ ODD = {
     "lines.csv": "id,note,amount\n" + "".join(f'{i},"one\nof ""{i % 3}""","1,{i + 100}.50"\n' for i in range(30)),
     "wide.csv": ",".join(f"month_{i}" for i in range(40)) + "\n" + (",".join(str(i) for i in range(40)) + "\n") * 9,
 }
-FIRST = {"german.csv": "Total Umsatz by Filiale", "no numbers.csv": "How many rows for each city?", "arabic.csv": "Total السكان by المدينة"}
+ODD["survey.csv"] = "Would you recommend us?,Comment\n" + "".join(f"{['Yes', 'No', 'Maybe'][i % 3]},c{i}\n" for i in range(30))
+FIRST = {"survey.csv": "How many rows for each Would you recommend us?", "german.csv": "Total Umsatz by Filiale", "no numbers.csv": "How many rows for each city?", "arabic.csv": "Total السكان by المدينة"}
 
 
 @pytest.mark.parametrize("name", ODD)
