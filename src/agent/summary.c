@@ -22,6 +22,7 @@
 struct text {
     const json_t *result, *columns, *rows;
     size_t n_columns, n_rows;
+    size_t n_labels; /* the columns that name what the last one measures */
     bool truncated;
     const char *reading;
     struct buf *b;
@@ -157,19 +158,29 @@ static int put_pairs(struct text *t, size_t row, const char *between)
 
 /* ---- one number for each of several things ---- */
 
-/* Labels first, one number last. False if the columns are otherwise. */
-static bool is_measured(const struct text *t)
+static bool is_figure(const struct text *t, size_t column)
 {
-    if (t->n_columns < 2 || t->n_columns > LABELS_MAX + 1)
+    enum shape_kind kind = shape_kind_of(t->result, column);
+    return (kind == SHAPE_INTEGER || kind == SHAPE_NUMBER) && !shape_is_label(t->result, column);
+}
+
+/*
+ * Labels first, one number last; before a percentage there may be the number that it is of. False
+ * if the columns are otherwise.
+ */
+static bool find_labels(struct text *t)
+{
+    if (t->n_columns < 2 || !is_figure(t, t->n_columns - 1))
         return false;
-    size_t y = t->n_columns - 1;
-    enum shape_kind kind = shape_kind_of(t->result, y);
-    if ((kind != SHAPE_INTEGER && kind != SHAPE_NUMBER) || shape_is_label(t->result, y))
+    t->n_labels = t->n_columns - 1;
+    if (t->n_labels > 1 && is_figure(t, t->n_labels - 1) &&
+        shape_form_of(t->result, t->n_labels) == FORM_PERCENT)
+        t->n_labels--;
+    if (t->n_labels > LABELS_MAX)
         return false;
-    for (size_t i = 0; i < y; i++) {
-        kind = shape_kind_of(t->result, i);
-        if (kind == SHAPE_NUMBER || kind == SHAPE_OTHER ||
-            (kind == SHAPE_INTEGER && !shape_is_label(t->result, i) && y > 1))
+    for (size_t i = 0; i < t->n_labels; i++) {
+        enum shape_kind kind = shape_kind_of(t->result, i);
+        if (kind == SHAPE_NUMBER || kind == SHAPE_OTHER || (is_figure(t, i) && t->n_labels > 1))
             return false;
     }
     return true;
@@ -177,6 +188,7 @@ static bool is_measured(const struct text *t)
 
 struct extremes {
     size_t low, high;        /* rows */
+    size_t low2, high2;      /* the second rows that have that */
     size_t n_low, n_high, n; /* how many have that; how many have any */
     bool falls, rises;       /* in the order of the rows */
 };
@@ -195,8 +207,10 @@ static struct extremes find_extremes(const struct text *t)
             x.low = i, low = v, x.n_low = 0;
         if (x.n == 0 || v > high)
             x.high = i, high = v, x.n_high = 0;
-        x.n_low += v == low;
-        x.n_high += v == high;
+        if (v == low && ++x.n_low == 2)
+            x.low2 = i;
+        if (v == high && ++x.n_high == 2)
+            x.high2 = i;
         x.n++;
     }
     return x;
@@ -209,11 +223,11 @@ static bool has_extremes(const struct text *t)
     return x.n > 1 && (x.n_high < x.n || x.n == t->n_rows);
 }
 
-/* "Paris", "Paris / Toys" for two labels; what shares the extreme is said. */
-static int put_label(struct text *t, size_t row, size_t n_same)
+/* "Paris", "Paris / Toys" for two labels */
+static int put_label(struct text *t, size_t row)
 {
     int r = 0;
-    for (size_t i = 0; i + 1 < t->n_columns && r >= 0; i++) {
+    for (size_t i = 0; i < t->n_labels && r >= 0; i++) {
         if (i > 0)
             r = put(t, " / ");
         if (r < 0)
@@ -229,20 +243,22 @@ static int put_label(struct text *t, size_t row, size_t n_same)
         if (r >= 0)
             r = put_cell(t, row, i);
     }
-    if (r >= 0 && n_same > 1) {
-        r = put(t, " and ");
-        if (r >= 0)
-            r = put_count(t, n_same - 1, "other", "others");
-    }
     return r;
 }
 
-/* "highest for Paris (1,234)"; word: all before the label */
-static int put_extreme(struct text *t, const char *word, size_t row, size_t n_same)
+/* "highest for Paris and Rome (1,234)"; word: all before the label */
+static int put_extreme(struct text *t, const char *word, const struct extremes *x, bool high)
 {
+    size_t row = high ? x->high : x->low, n_same = high ? x->n_high : x->n_low;
     int r = put(t, word);
     if (r >= 0)
-        r = put_label(t, row, n_same);
+        r = put_label(t, row);
+    if (r >= 0 && n_same > 1)
+        r = put(t, " and ");
+    if (r >= 0 && n_same == 2)
+        r = put_label(t, high ? x->high2 : x->low2);
+    else if (r >= 0 && n_same > 2)
+        r = put_count(t, n_same - 1, "other", "others");
     if (r >= 0)
         r = put(t, " (");
     if (r >= 0)
@@ -257,7 +273,7 @@ static int put_subject(struct text *t)
     int r = put_name(t, t->n_columns - 1);
     if (r >= 0)
         r = capitalise(t, at);
-    for (size_t i = 0; i + 1 < t->n_columns && r >= 0; i++) {
+    for (size_t i = 0; i < t->n_labels && r >= 0; i++) {
         r = put(t, i == 0 ? " by " : " and ");
         if (r >= 0)
             r = put_name(t, i);
@@ -277,7 +293,7 @@ static int put_span(struct text *t)
 
 static bool is_span(const struct text *t)
 {
-    if (t->n_columns != 2 || shape_kind_of(t->result, 0) != SHAPE_TIME ||
+    if (t->n_labels != 1 || shape_kind_of(t->result, 0) != SHAPE_TIME ||
         !json_is_string(cell_of(t, 0, 0)))
         return false;
     for (size_t i = 1; i < t->n_rows; i++) {
@@ -328,15 +344,15 @@ static int put_measured(struct text *t)
      */
     bool time = shape_kind_of(t->result, 0) == SHAPE_TIME;
     if (ordered && !span) {
-        r = x.rises ? put_extreme(t, "lowest for ", x.low, x.n_low) :
-                      put_extreme(t, "highest for ", x.high, x.n_high);
+        r = x.rises ? put_extreme(t, "lowest for ", &x, false) :
+                      put_extreme(t, "highest for ", &x, true);
         if (r >= 0 && !t->truncated)
-            r = x.rises ? put_extreme(t, ", up to ", x.high, x.n_high) :
-                          put_extreme(t, ", down to ", x.low, x.n_low);
+            r = x.rises ? put_extreme(t, ", up to ", &x, true) :
+                          put_extreme(t, ", down to ", &x, false);
     } else {
-        r = put_extreme(t, time ? "highest in " : "highest for ", x.high, x.n_high);
+        r = put_extreme(t, time ? "highest in " : "highest for ", &x, true);
         if (r >= 0)
-            r = put_extreme(t, time ? ", lowest in " : ", lowest for ", x.low, x.n_low);
+            r = put_extreme(t, time ? ", lowest in " : ", lowest for ", &x, false);
     }
     return r < 0 ? r : put(t, ".");
 }
@@ -421,7 +437,7 @@ int summary_write(const json_t *result, const char *language, const char *readin
         r = put_pairs(&t, 0, ": ");
         if (r >= 0)
             r = capitalise(&t, before);
-    } else if (is_measured(&t) && has_extremes(&t)) {
+    } else if (find_labels(&t) && has_extremes(&t)) {
         r = put_measured(&t);
     } else {
         r = put_table(&t, language);

@@ -62,7 +62,20 @@ static void test_sentences(void **state)
         { "{" TWO "'rows':[['Oslo',3.0],['Rome',20.0]]}", "sql", NULL,
           "Total amount by city: lowest for Oslo (3), up to Rome (20)." },
         { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0],['Oslo',3.0]]}", "sql", NULL,
-          "Total amount by city: highest for Paris and 1 other (20), down to Oslo (3)." },
+          "Total amount by city: highest for Paris and Rome (20), down to Oslo (3)." },
+        { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0],['Bern',20.0],['Oslo',3.0]]}", "sql", NULL,
+          "Total amount by city: highest for Paris and 2 others (20), down to Oslo (3)." },
+        { "{" TWO "'rows':[['Paris',79203.125],['Rome',20.0]]}", "sql", NULL,
+          "Total amount by city: highest for Paris (79,203.13), down to Rome (20)." },
+        { "{'columns':['region','row_count','percentage'],'types':['VARCHAR','BIGINT','DOUBLE'],"
+          "'rows':[['West',333,27.75],['Nord',270,22.5]]}",
+          "plan", NULL,
+          "Percentage by region: highest for West (27.75 %), down to Nord (22.5 %)." },
+        { "{'columns':['year','sum_x','percentage'],'types':['BIGINT','DOUBLE','DOUBLE'],"
+          "'rows':[[2015,3,30],[2022,3,30],[2020,4,40]]}",
+          "plan", NULL,
+          "Percentage by year: lowest for year 2015 and year 2022 (30 %), up to year 2020 "
+          "(40 %)." },
         { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0]]}", "sql", NULL,
           "All 2 rows have the same total amount (20)." },
         { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0],['Oslo',null]]}", "sql", NULL,
