@@ -80,11 +80,12 @@ static void on_done(void *arg, const struct client_response *resp, const struct 
     struct call *c = arg;
     c->done = true;
     if (err && err->code == ERR_UNAVAILABLE && resp->status == 0) {
-        char origin[CLIENT_ORIGIN_SIZE];
+        char origin[CLIENT_ORIGIN_SIZE], again[CLIENT_ORIGIN_SIZE + 32];
         client_origin(c->server, origin);
+        snprintf(again, sizeof(again), "cannot connect to %s: ", origin);
         err_set(&c->err, ERR_UNAVAILABLE,
                 "no server answers at %s ('riddle serve' starts one, --server names another): %s",
-                origin, err->message);
+                origin, err->message + (str_starts(err->message, again) ? strlen(again) : 0));
     } else if (err) {
         c->err = *err;
     } else if (resp->status != 200) {

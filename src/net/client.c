@@ -63,7 +63,7 @@ struct client_request {
     bool has_retry_ms; /* retry_after_ms is of retry-after-ms */
     size_t head_bytes;
     int64_t drain_until_ms;
-    struct err failure; /* of body(), or a limit of ours */
+    struct err failure;              /* of body(), or a limit of ours */
     char origin[CLIENT_ORIGIN_SIZE]; /* for messages: of the URL, or the path of the socket */
     bool is_unix;
     char curl_error[CURL_ERROR_SIZE];
@@ -378,9 +378,9 @@ static void describe_failure(struct client_request *r, CURLcode code, struct err
         *err = r->failure;
         return;
     }
-    /* For a socket of this machine libcurl's own words name a port. */
+    /* libcurl's own words name the address again, and for a socket of this machine a port. */
     long os_errno = 0;
-    if (r->is_unix && code == CURLE_COULDNT_CONNECT &&
+    if (code == CURLE_COULDNT_CONNECT &&
         curl_lib.easy_getinfo(r->easy, CURLINFO_OS_ERRNO, &os_errno) == CURLE_OK && os_errno)
         why = strerror((int)os_errno);
     str_show(why, strlen(why), shown, sizeof(shown));

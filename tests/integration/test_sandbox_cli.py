@@ -256,7 +256,8 @@ def test_wrong_requests_say_what_is_wrong(server, riddle):
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         for words in (("threads",), ("thread", "wake", "t"), ("sandbox", "create"), ("bench-stream", "t", "hi")):
             status, _, err = riddle(*words, "--server", url)
-            assert status == 1 and f"no server answers at {url} ('riddle serve' starts one" in err, (words, err)
+            assert status == 1, (words, err)
+            assert err.endswith(f"no server answers at {url} ('riddle serve' starts one, --server names another): Connection refused\n"), (words, err)
     status, out, err = riddle("threads", RIDDLE_API_KEY="wrong-key-0123456789")
     assert (status, out) == (1, "") and "401" in err and "RIDDLE_API_KEY" in err and "wrong-key" not in err
     for words, said in (
