@@ -229,7 +229,10 @@ static void check_model(const struct config *cfg, bool ask, json_t *checks)
                 llm_model(llm), ends, days);
         else
             add(checks, "model", PASS, NULL, "%s by %s", llm_model(llm), llm_provider(llm));
-        if (ask && !llm_is_builtin(llm))
+        if (ask && llm_is_builtin(llm))
+            add(checks, "model: answers", CAUTION, "configure one: see docs/models.md",
+                "not tried: no model is configured");
+        else if (ask)
             doctor_ask_model(llm, &loop, on_finding, checks);
         llm_destroy(llm);
     }

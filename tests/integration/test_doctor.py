@@ -201,6 +201,11 @@ def test_model_that_refuses(programs, model, tmp_path):
     assert "[key]" in (tmp_path / json.loads((tmp_path / "index.jsonl").read_text())["file"]).read_text()
 
 
+def test_no_model_to_talk_with(programs):
+    found = checks(programs.riddle("doctor", "--json", "--model", env={"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""}))
+    assert found["model: answers"]["status"] == "caution" and found["model: answers"]["detail"] == "not tried: no model is configured"
+
+
 def test_record_directory_that_cannot_be_made(programs, model, tmp_path):
     (tmp_path / "file").write_text("")
     done, found = talk(programs, model, LLM_RECORD=str(tmp_path / "file" / "x"))
